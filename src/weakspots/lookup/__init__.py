@@ -1,0 +1,1 @@
+"""The animal-to-name lookup: prompts that differ only in the target's position, and their scores."""

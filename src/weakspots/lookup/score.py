@@ -1,0 +1,77 @@
+"""Scores of lookup prompts: the answer's rank and probability over the whole vocabulary."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pandas as pd
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from weakspots.errors import UserError
+from weakspots.lookup.prompts import PromptSet
+
+_log = logging.getLogger(__name__)
+
+
+def score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: PromptSet, batch: int) -> pd.DataFrame:
+    """The lookup table of `model`: one row per prompt, in their order; `batch` prompts per forward pass.
+
+    Works with every causal language model of transformers. All prompts have one length, so nothing is ever padded:
+    padding would move the positions that are being measured. Ties count against the answer.
+    Raises UserError where the tokenizer splits or does not know a word, or the model's output is not finite.
+    """
+    tokens, answers = tokenize(tokenizer, prompts)
+    model.eval()
+    ranks, probabilities = [], []
+    with torch.inference_mode():
+        for start in range(0, len(prompts), batch):
+            inputs = torch.from_numpy(tokens[start : start + batch]).to(model.device)
+            answer = torch.from_numpy(answers[start : start + batch]).to(model.device)[:, None]
+            logits = model(input_ids=inputs, logits_to_keep=1, use_cache=False).logits[:, -1].float()
+            chosen = logits.gather(1, answer)
+            ranks.append((logits >= chosen).sum(dim=1).cpu())
+            probabilities.append((chosen[:, 0] - logits.logsumexp(dim=1)).exp().cpu())
+            _log.debug("scored %d of %d prompts", min(start + batch, len(prompts)), len(prompts))
+    rank, probability = torch.cat(ranks).numpy(), torch.cat(probabilities).numpy()
+    if not np.isfinite(probability).all():
+        raise UserError("the model's output is not finite: its training diverged; lower training.learning_rate")
+    return pd.DataFrame(
+        {
+            "mapping": prompts.mapping.astype(np.int32),
+            "position": prompts.position.astype(np.int16),
+            "target_position": prompts.target_position.astype(np.int32),
+            "correct": rank == 1,
+            "answer_rank": rank.astype(np.int32),
+            "answer_probability": probability.astype(np.float32),
+        }
+    )
+
+
+def tokenize(tokenizer: PreTrainedTokenizerBase, prompts: PromptSet) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids [N, T] of the prompts, the end-of-text token first, and of their answers [N], int64.
+
+    Raises UserError naming the word where one is not exactly one token of its own.
+    """
+    if tokenizer.eos_token_id is None:
+        raise UserError("the tokenizer has no end-of-text token, which starts every prompt: set its eos_token")
+    ids = [_one_token(tokenizer, word) for word in prompts.vocabulary]
+    if len(set(ids)) < len(ids):
+        twice = next(word for word, token in zip(prompts.vocabulary, ids, strict=True) if ids.count(token) > 1)
+        raise UserError(f"the tokenizer gives {twice!r} the token of another word: remove one of them")
+    table = np.array(ids, dtype=np.int64)
+    tokens = np.insert(table[prompts.words], 0, tokenizer.eos_token_id, axis=1)
+    # What is scored must be what the tokenizer makes of the text, not only of its words one by one.
+    if tokenizer(prompts.text(0), add_special_tokens=False).input_ids != tokens[0, 1:].tolist():
+        raise UserError("the tokenizer joins neighbouring words of a prompt: use one that splits at spaces")
+    return tokens, table[prompts.answer]
+
+
+def _one_token(tokenizer: PreTrainedTokenizerBase, word: str) -> int:
+    ids = tokenizer(f" {word}", add_special_tokens=False).input_ids
+    if len(ids) != 1:
+        raise UserError(f"{word!r} is {len(ids)} tokens for this tokenizer and must be one: remove it from the words")
+    if ids[0] == tokenizer.unk_token_id:
+        raise UserError(f"{word!r} is unknown to this tokenizer: remove it from the words")
+    return ids[0]
