@@ -1,0 +1,108 @@
+"""The compressed KV cache: what decoding must remember of the tokens behind it.
+
+Per layer: the entries of every closed window, the exact keys and values the next query may still see, and the hidden
+states of the windows that are still open. So a text of T tokens costs about T / S entries per head, and a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer
+
+from weakspots.attention.memory import Memory
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+class CompressedLayer(CacheLayerMixin):
+    """Cache of one chunk-compressed attention layer.
+
+    `keys` and `values` are the entries `[B, K, N, D]`; `local_keys` and `local_values` `[B, K, L, D]` are the exact tokens
+    before position `seen`; `open_hidden` `[B, M, E]` are the hidden states from the first open window on.
+    """
+
+    def __init__(self, memory: Memory):
+        super().__init__()
+        self.memory = memory
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self.seen = 0
+        self.keys = self.values = self.local_keys = self.local_values = self.open_hidden = None
+        self.is_initialized = False
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        self.is_initialized = True
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, *args, **kwargs) -> Pair:
+        raise TypeError("a compressed layer is extended with hidden states: call extend")
+
+    def extend(
+        self, keys: torch.Tensor, values: torch.Tensor, hidden: torch.Tensor, compress: Callable[..., Pair]
+    ) -> tuple[Pair, torch.Tensor, Pair]:
+        """Adds the next tokens and returns what their queries may see.
+
+        `keys` and `values` are their exact `[B, K, Q, D]`, `hidden` `[B, Q, E]` the compressor's input for them.
+        `compress(hidden, lead, first)` gives the finished entries of all windows that close in `hidden`, the first of
+        which is entry `first`. Returns (local keys and values, their positions, entry keys and values).
+        """
+        memory, start = self.memory, self.seen
+        first = memory.entry_count(start)
+        if self.local_keys is not None:
+            keys = torch.cat([self.local_keys, keys], dim=2)
+            values = torch.cat([self.local_values, values], dim=2)
+            hidden = torch.cat([self.open_hidden, hidden], dim=1)
+        end = max(0, first * memory.stride - memory.lead) + hidden.shape[1]
+        positions = torch.arange(end - keys.shape[2], end, device=keys.device)
+        entries = compress(hidden, max(0, memory.lead - first * memory.stride), first)
+        if self.keys is not None:
+            entries = tuple(torch.cat(pair, dim=2) for pair in zip((self.keys, self.values), entries, strict=True))
+        self._keep(keys, values, hidden, positions, entries, end)
+        return (keys, values), positions, entries
+
+    def _keep(self, keys, values, hidden, positions, entries, end) -> None:
+        self.keys, self.values = entries
+        self.seen, self.is_initialized = end, True
+        oldest = int(self.memory.local_start(torch.tensor(end)))
+        kept = max(0, end - oldest)
+        self.local_keys, self.local_values = (x[:, :, x.shape[2] - kept :].contiguous() for x in (keys, values))
+        open_from = max(0, self.memory.entry_count(end) * self.memory.stride - self.memory.lead)
+        self.open_hidden = hidden[:, max(0, hidden.shape[1] - (end - open_from)) :].contiguous()
+
+    def get_seq_length(self) -> int:
+        """Tokens of text seen, not entries held."""
+        return self.seen
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.seen + query_length, 0
+
+    def _tensors(self) -> list[str]:
+        names = ["keys", "values", "local_keys", "local_values", "open_hidden"]
+        return [name for name in names if getattr(self, name) is not None]
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Keeps the chosen beams."""
+        for name in self._tensors():
+            tensor = getattr(self, name)
+            setattr(self, name, tensor.index_select(0, beam_idx.to(tensor.device)))
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeats every text of the batch."""
+        for name in self._tensors():
+            setattr(self, name, getattr(self, name).repeat_interleave(repeats, dim=0))
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keeps the texts `indices` of the batch."""
+        for name in self._tensors():
+            setattr(self, name, getattr(self, name)[indices])
+
+
+def new_cache(layers: int, memory: Memory | None) -> Cache:
+    """An empty cache for a model of `layers` layers; `memory` is None for full attention."""
+    return Cache(layers=[CompressedLayer(memory) if memory else DynamicLayer() for _ in range(layers)])

@@ -1,0 +1,328 @@
+"""Typed configuration: what every key of `config.yaml` may hold, and what is wrong when it does not.
+
+`load` merges `config.yaml` with an overlay; Snakemake does the same merge itself and hands the result to `parse`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from weakspots.errors import UserError
+from weakspots.models import ModelRow
+
+PADDINGS = ("prefix", "in_sequence")
+"""Where the lookup evaluation puts the filler that moves the target: before all records, or in the gaps between."""
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are refused, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Backbone(Section):
+    """Shape of the decoder shared by every model (Qwen3-style)."""
+
+    layers: int = Field(ge=1)
+    width: int = Field(ge=2, description="hidden size")
+    query_heads: int = Field(ge=1)
+    head_width: int = Field(ge=2, multiple_of=2, description="channels per head")
+    mlp_width: int = Field(ge=1)
+    rope_base: float = Field(gt=0)
+    norm_epsilon: float = Field(1e-6, gt=0)
+    initial_std: float = Field(gt=0, description="standard deviation of the initial weights; 0.02 is Qwen's at 1,024")
+
+
+class RecallSource(Section):
+    """Documents of records (a key word, then its value), fillers and repeats of the records."""
+
+    kind: Literal["recall"]
+    keys: int = Field(ge=2, description="distinct animals in use")
+    values: int = Field(ge=2, description="distinct names in use")
+
+
+class LocalSource(Section):
+    """Text files on disk: .txt (one document a file), .jsonl or .parquet (one document a row)."""
+
+    kind: Literal["local"]
+    paths: list[str] = Field(min_length=1, description="files, folders or globs, from the working directory")
+    text_field: str = Field("text", description="the JSONL key or Parquet column that holds the text")
+
+
+class HubSource(Section):
+    """A Hugging Face data set by name or local folder, streamed."""
+
+    kind: Literal["hub"]
+    path: str
+    name: str | None = Field(None, description="the data set's configuration")
+    split: str = "train"
+    revision: str | None = None
+    text_field: str = "text"
+
+
+class WordTokenizer(Section):
+    """One token per word of the lookup vocabulary: for the generated corpus."""
+
+    kind: Literal["words"]
+
+
+class BytePairTokenizer(Section):
+    """Byte-level BPE, trained on the corpus."""
+
+    kind: Literal["bytes"]
+    vocabulary: int = Field(ge=257)
+    training_documents: int = Field(ge=1, description="how many of the first documents it is trained on")
+
+
+class PretrainedTokenizer(Section):
+    """Any tokenizer folder or hub id that transformers loads."""
+
+    kind: Literal["pretrained"]
+    path: str
+
+
+class Stage(Section):
+    """One stage of the training data: sequences of one length, until the loss is low enough or the steps are used up.
+
+    `records` and `gap` are for the recall source only, `until_loss` may end every stage but the last.
+    """
+
+    length: int = Field(ge=4, description="tokens per sequence")
+    sequences: int = Field(ge=1, description="sequences prepared; training starts over when they are used up")
+    records: int | None = Field(None, ge=1, description="recall: records in one document")
+    until_loss: float | None = Field(None, gt=0, description="move on when the smoothed loss falls below this")
+    max_steps: int | None = Field(None, ge=1, description="move on after this many steps at the latest")
+
+
+class Training(Section):
+    """Optimisation (AdamW) of one model on one corpus."""
+
+    steps: int = Field(ge=1)
+    batch_tokens: int = Field(ge=1, description="tokens per step; a batch holds batch_tokens / length sequences")
+    learning_rate: float = Field(gt=0)
+    warmup_steps: int = Field(ge=0)
+    decay_fraction: float = Field(ge=0, le=1, description="share of the steps, at the end, over which the rate falls")
+    final_rate: float = Field(0.0, ge=0, le=1, description="learning rate at the end, as a share of the peak")
+    weight_decay: float = Field(ge=0)
+    betas: tuple[float, float] = (0.9, 0.95)
+    clip_norm: float = Field(1.0, gt=0)
+    loss_on: Literal["all", "answers"] = Field(description="all tokens, or only the values of repeated keys")
+    precision: Literal["no", "bf16"] = "no"
+    log_every: int = Field(20, ge=1, description="steps between two rows of training.parquet")
+    checkpoint_steps: list[int] = Field(default_factory=list, description="steps at which gate statistics are taken")
+    resume_every: int = Field(200, ge=1, description="steps between two checkpoints to resume from")
+    validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
+
+
+class Corpus(Section):
+    """A corpus, and how the models named in `models` train on it."""
+
+    source: Annotated[RecallSource | LocalSource | HubSource, Field(discriminator="kind")]
+    tokenizer: Annotated[WordTokenizer | BytePairTokenizer | PretrainedTokenizer, Field(discriminator="kind")]
+    seed: int = 0
+    shard_tokens: int = Field(2_000_000, ge=1024, description="tokens per shard file")
+    stages: list[Stage] = Field(min_length=1)
+    training: Training
+    models: Literal["all"] | list[str] = "all"
+
+    @model_validator(mode="after")
+    def _stages_fit(self) -> Corpus:
+        for number, stage in enumerate(self.stages):
+            if self.training.batch_tokens < stage.length:
+                raise ValueError(
+                    f"training.batch_tokens {self.training.batch_tokens} holds no sequence of stages[{number}].length "
+                    f"{stage.length}: raise batch_tokens to at least {stage.length}"
+                )
+            if isinstance(self.source, RecallSource):
+                if stage.records is None:
+                    raise ValueError(f"stages[{number}] needs records: the recall source must know how many to write")
+                if stage.records > min(self.source.keys, self.source.values):
+                    raise ValueError(
+                        f"stages[{number}].records {stage.records} is more than the distinct words "
+                        f"(keys {self.source.keys}, values {self.source.values}): lower records or raise both"
+                    )
+                if 1 + 4 * stage.records > stage.length:
+                    raise ValueError(
+                        f"stages[{number}].length {stage.length} is too short for {stage.records} records and one "
+                        f"repeat of each: raise length to at least {1 + 4 * stage.records}"
+                    )
+            elif stage.records is not None:
+                raise ValueError(f"stages[{number}].records is for the recall source: remove it")
+        if isinstance(self.tokenizer, WordTokenizer) != isinstance(self.source, RecallSource):
+            raise ValueError("tokenizer kind words and source kind recall go together: use bytes or pretrained for text")
+        if self.training.loss_on == "answers" and not isinstance(self.source, RecallSource):
+            raise ValueError("training.loss_on answers needs the recall source, which marks answers: use all")
+        return self
+
+
+class Lookup(Section):
+    """The animal-to-name lookup."""
+
+    corpus: str = Field(description="the corpus whose models are evaluated")
+    paddings: list[Literal["prefix", "in_sequence"]] = Field(min_length=1)
+    modulus: int = Field(24, ge=2, description="positions are grouped modulo this: a multiple of every stride")
+    mappings: int = Field(ge=1, description="key-name mappings, each at every position; a multiple of modulus squared")
+    records: int = Field(ge=2)
+    demonstrations: int = Field(8, ge=0)
+    batch: int = Field(256, ge=1, description="prompts per forward pass")
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _exact(self) -> Lookup:
+        if self.mappings % self.modulus**2:
+            raise ValueError(
+                f"mappings {self.mappings} is no multiple of modulus² = {self.modulus**2}, so the moments of the target "
+                f"position could not be equal: use {max(1, round(self.mappings / self.modulus**2)) * self.modulus**2}"
+            )
+        if self.demonstrations >= self.records:
+            raise ValueError(
+                f"demonstrations {self.demonstrations} must leave a target out of {self.records} records: "
+                f"set it to at most {self.records - 1}"
+            )
+        return self
+
+
+class Cycling(Section):
+    """Gate cycling: which models, by how many offsets."""
+
+    models: list[str]
+    shifts: list[int] = [-3, -2, -1, 1, 2, 3]
+
+
+class Statistics(Section):
+    """Intervals and tests."""
+
+    bootstrap: int = Field(2_000, ge=100, description="bootstrap replicates over mappings")
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    seed: int = 0
+
+
+class Config(Section):
+    """The whole configuration of one scale."""
+
+    scale: str = Field(pattern=r"^[a-z0-9_-]+$", description="name of the scale; results go to results/<scale>/")
+    backbone: Backbone
+    models: dict[str, ModelRow]
+    corpora: dict[str, Corpus]
+    lookup: Lookup
+    cycling: Cycling
+    statistics: Statistics = Statistics()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed(cls, data: Any) -> Any:
+        """An overlay removes a row or a corpus of the file below it by setting it to null."""
+        if isinstance(data, dict):
+            data = dict(data)
+            for key in ("models", "corpora"):
+                if isinstance(data.get(key), dict):
+                    data[key] = {name: value for name, value in data[key].items() if value is not None}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Config:
+        for name, row in self.models.items():
+            if self.backbone.query_heads % row.kv_heads:
+                raise ValueError(
+                    f"models.{name}.kv_heads {row.kv_heads} does not divide backbone.query_heads "
+                    f"{self.backbone.query_heads}: use a divisor of it"
+                )
+            if row.compressed and self.lookup.modulus % row.stride:
+                raise ValueError(
+                    f"lookup.modulus {self.lookup.modulus} is no multiple of models.{name}.stride {row.stride}: "
+                    f"use a common multiple of every stride"
+                )
+        for name, corpus in self.corpora.items():
+            if corpus.models != "all":
+                for model in corpus.models:
+                    self._must_exist(model, f"corpora.{name}.models")
+        if self.lookup.corpus not in self.corpora:
+            raise ValueError(
+                f"lookup.corpus {self.lookup.corpus!r} is not among corpora ({', '.join(self.corpora)}): name one of them"
+            )
+        source = self.corpora[self.lookup.corpus].source
+        if isinstance(source, RecallSource) and self.lookup.records > min(source.keys, source.values):
+            raise ValueError(
+                f"lookup.records {self.lookup.records} needs as many distinct words, and corpora.{self.lookup.corpus}"
+                f".source has keys {source.keys} and values {source.values}: lower records or raise both"
+            )
+        for model in self.cycling.models:
+            self._must_exist(model, "cycling.models")
+            row = self.models[model]
+            if not row.can_cycle:
+                raise ValueError(
+                    f"cycling.models {model} cannot be cycled (window {row.window}, stride {row.stride}, gate {row.gate}): "
+                    f"name models with window = stride and a learned gate"
+                )
+        return self
+
+    def _must_exist(self, model: str, key: str) -> None:
+        if model not in self.models:
+            raise ValueError(f"{key} names {model!r}, which is no row of models: add the row or remove the name")
+
+    def models_of(self, corpus: str) -> list[str]:
+        """Ids of the models that train on `corpus`, in the table's order."""
+        chosen = self.corpora[corpus].models
+        return list(self.models) if chosen == "all" else [name for name in self.models if name in chosen]
+
+
+def merge(below: dict, above: dict) -> dict:
+    """`below` with the values of `above`: mappings merge, everything else is replaced (Snakemake's rule)."""
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def parse(data: dict) -> Config:
+    """The typed configuration of a merged mapping.
+
+    Raises UserError of one line per mistake, naming the key, the row and the fix.
+    """
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise UserError("\n".join(_explain(item) for item in error.errors(include_url=False))) from None
+
+
+def load(*paths: str | Path) -> Config:
+    """The configuration in `paths`, later files over earlier ones."""
+    data: dict = {}
+    for path in paths:
+        try:
+            layer = yaml.safe_load(Path(path).read_text())
+        except FileNotFoundError:
+            raise UserError(f"configuration file {path} does not exist") from None
+        except yaml.YAMLError as error:
+            raise UserError(f"configuration file {path} is no valid YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(layer, dict):
+            raise UserError(f"configuration file {path} holds no keys: it must be a YAML mapping")
+        data = merge(data, layer)
+    return parse(data)
+
+
+def schema() -> str:
+    """The JSON schema of the configuration, as `workflow/schemas/config.schema.json` holds it."""
+    return json.dumps(Config.model_json_schema(), indent=2) + "\n"
+
+
+_TAGS = {"recall", "local", "hub", "words", "bytes", "pretrained"}
+
+
+def _explain(item: dict) -> str:
+    """One pydantic error as a line for the person who edits the file."""
+    place = ".".join(str(part) for part in item["loc"] if part not in _TAGS) or "the configuration"
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        return f"{place}: unknown key; remove it or correct its spelling"
+    if item["type"] == "missing":
+        return f"{place}: missing; add it"
+    if item["type"] == "value_error":
+        return f"{place}: {message}" if item["loc"] else message
+    return f"{place}: {message[0].lower()}{message[1:]}, got {item['input']!r}; correct the value"
