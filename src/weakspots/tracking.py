@@ -1,0 +1,301 @@
+"""MLflow: one parent run for an invocation of the workflow, one child run for each of its jobs.
+
+The result files are the truth; nothing reads MLflow back. So no failure of it (a locked, deleted or full store) may
+cost a result: each is a warning in the log, and the job goes on without tracking.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from weakspots.building import writing
+from weakspots.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas
+    from mlflow import MlflowClient
+
+STORE = Path("results/mlflow.db")
+ARTIFACTS = "mlflow-artifacts"
+INVOCATION = "WEAKSPOTS_INVOCATION"
+"""Environment variable that names the invocation; the Snakefile sets it, and its jobs inherit it wherever they run."""
+
+WAIT_SECONDS = 20
+"""How long a job waits for a store that others hold before it goes on untracked."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where runs go: a sqlite file, and in it the experiment, which is named after the scale."""
+
+    experiment: str
+    store: str = str(STORE)
+
+    @property
+    def artifacts(self) -> Path:
+        return Path(self.store).resolve().parent / ARTIFACTS / self.experiment
+
+
+class Job:
+    """One child run. Every method warns instead of raising."""
+
+    def __init__(self, client: MlflowClient | None = None, run_id: str | None = None) -> None:
+        self.run_id = run_id
+        self._client = client
+        self._failed = False
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """Parameters; nested mappings are written with dots in their names."""
+
+        def action(client: MlflowClient, run_id: str) -> None:
+            from mlflow.entities import Param
+
+            flat = [Param(key, str(value)[:6000]) for key, value in _flatten(params)]
+            for start in range(0, len(flat), 100):  # MLflow's limit for one request
+                client.log_batch(run_id, params=flat[start : start + 100])
+
+        self._try("log the parameters", action)
+
+    def log_metrics(self, metrics: Mapping[str, float] | pandas.DataFrame) -> None:
+        """Numbers of the whole job by name, or a table with a `step` column: every other numeric column over steps."""
+
+        def action(client: MlflowClient, run_id: str) -> None:
+            rows = [metrics] if isinstance(metrics, Mapping) else metrics.select_dtypes("number").to_dict("records")
+            points = list(_points(rows))
+            for start in range(0, len(points), 1000):
+                client.log_batch(run_id, metrics=points[start : start + 1000])
+
+        self._try("log the metrics", action)
+
+    def log_dataset(self, name: str, digest: str, source: str | Path) -> None:
+        """The data the job read: `digest` is the hash in its manifest, `source` its folder."""
+
+        def action(client: MlflowClient, run_id: str) -> None:
+            from mlflow.entities import Dataset, DatasetInput
+
+            where = json.dumps({"uri": str(source)})
+            dataset = Dataset(name=name, digest=digest[:36], source_type="local", source=where)
+            client.log_inputs(run_id, datasets=[DatasetInput(dataset, tags=[])])
+            client.set_tag(run_id, f"dataset.{name}", digest)
+
+        self._try("log the data set", action)
+
+    def log_artifacts(self, *paths: str | Path) -> None:
+        """Result files; a folder is logged with all that is in it, under its name, hidden files left out."""
+
+        def action(client: MlflowClient, run_id: str) -> None:
+            for path in map(Path, paths):
+                for file in [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file()):
+                    inside = file.relative_to(path.parent)
+                    if not any(part.startswith(".") for part in inside.parts):
+                        folder = inside.parent.as_posix()
+                        client.log_artifact(run_id, str(file), None if folder == "." else folder)
+
+        self._try("store the result files", action)
+
+    def end(self, status: str) -> None:
+        """Close the run as FINISHED, FAILED or KILLED; tried even where something failed before."""
+        self._failed = False
+        self._try("close the run", lambda client, run_id: client.set_terminated(run_id, status))
+
+    def _try(self, what: str, action: Callable[[MlflowClient, str], None]) -> None:
+        if self._client is None or self.run_id is None or self._failed:
+            return
+        try:
+            action(self._client, self.run_id)
+        except Exception as error:  # whatever it is, the result matters more
+            self._failed = True  # no further waiting for a store that does not answer
+            _warn(what, error)
+
+
+@contextmanager
+def start_job(
+    settings: str | Path, name: str, params: Mapping[str, Any], tags: Mapping[str, str] | None = None
+) -> Iterator[Job]:
+    """A child run of this invocation's parent run, open for the length of the block.
+
+    `settings` is the `tracking.json` of the scale, `name` what the run is called (`train recall/w8s8-1kv`), `tags`
+    usually what `provenance.provenance` returns. Ends as FINISHED, FAILED after an exception, or KILLED after Ctrl-C.
+    """
+    job = Job()
+    try:
+        job = _open_job(Path(settings), name, dict(tags or {}))
+    except Exception as error:
+        _warn("start a run", error)
+    job.log_params(params)
+    try:
+        yield job
+    except BaseException as error:
+        job.end("FAILED" if isinstance(error, Exception | SystemExit) else "KILLED")
+        raise
+    job.end("FINISHED")
+
+
+def initialise(output: str | Path, experiment: str) -> None:
+    """Create the store and the experiment, and write the settings that jobs read to `output` (`tracking.json`).
+
+    The only place where a fresh sqlite store is first used: two first uses at once break each other.
+    """
+    settings = Settings(experiment)
+    try:
+        _connect(settings)
+    except Exception as error:
+        _warn("create its store", error)
+    with writing(output) as path:
+        path.write_text(json.dumps(asdict(settings), indent=2) + "\n")
+
+
+def finish(settings: str | Path, status: str) -> None:
+    """Close this invocation's parent run, and as KILLED those of its jobs that could not do it themselves."""
+    settings = Path(settings)
+    if INVOCATION not in os.environ or not settings.exists():
+        return  # no job has run
+    try:
+        client, experiment = _connect(Settings(**json.loads(settings.read_text())))
+        parent = _find_parent(client, experiment)
+        if parent is not None:
+            children = f"tags.`mlflow.parentRunId` = '{parent}' and attributes.status = 'RUNNING'"
+            for run in client.search_runs([experiment], children):
+                client.set_terminated(run.info.run_id, "KILLED")
+            client.set_terminated(parent, status)
+    except Exception as error:
+        _warn("close the parent run", error)
+
+
+def serve(port: int = 5000) -> None:
+    """Show the runs in MLflow's own pages, to this machine only; returns when it is stopped.
+
+    Raises UserError when nothing has been tracked yet.
+    """
+    if not STORE.exists():
+        raise UserError(f"{STORE} does not exist: nothing has been tracked yet; run `make reproduce` first")
+    repair(STORE)
+    _quiet()
+    print(f"MLflow at http://127.0.0.1:{port} (Ctrl-C stops it)", file=sys.stderr)
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    with suppress(KeyboardInterrupt):
+        subprocess.run([*command, "--backend-store-uri", f"sqlite:///{STORE.resolve()}"], check=False)
+
+
+def repair(store: str | Path) -> None:
+    """Point the artifact folders in `store` to the folder beside it: MLflow stores absolute paths, and folders move."""
+    root = Path(store).resolve().parent / ARTIFACTS
+    with closing(sqlite3.connect(store, timeout=WAIT_SECONDS)) as connection, connection:
+        for table, column, key in (
+            ("experiments", "artifact_location", "experiment_id"),
+            ("runs", "artifact_uri", "run_uuid"),
+        ):
+            for identity, location in connection.execute(f"select {key}, {column} from {table}").fetchall():
+                _, marker, inside = (location or "").rpartition(f"/{ARTIFACTS}/")
+                if marker and location != f"{root}/{inside}":
+                    statement = f"update {table} set {column} = ? where {key} = ?"
+                    connection.execute(statement, (f"{root}/{inside}", identity))
+
+
+def _open_job(settings: Path, name: str, tags: dict[str, str]) -> Job:
+    client, experiment = _connect(Settings(**json.loads(settings.read_text())))
+    with _lock(client.tracking_uri.removeprefix("sqlite:///")):
+        parent = _find_parent(client, experiment)
+        if parent is None:
+            parent = client.create_run(
+                experiment,
+                run_name=f"{settings.parent.name} {time.strftime('%Y-%m-%d %H:%M')}",
+                tags={"invocation": _invocation(), **_commit(tags)},
+            ).info.run_id
+            Job(client, parent).log_artifacts(*settings.parent.glob("config.yaml"))
+    tags = {"mlflow.parentRunId": parent, "invocation": _invocation(), **_commit(tags), **tags}
+    return Job(client, client.create_run(experiment, run_name=name, tags=tags).info.run_id)
+
+
+def _connect(settings: Settings) -> tuple[MlflowClient, str]:
+    """A client of the store, and the id of the experiment; both made where they are missing."""
+    _quiet()
+    from mlflow import MlflowClient
+
+    store = Path(settings.store).resolve()
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(store):
+        if store.exists() and _has_tables(store):
+            repair(store)
+        client = MlflowClient(tracking_uri=f"sqlite:///{store}")
+        experiment = client.get_experiment_by_name(settings.experiment)
+        if experiment is None:
+            return client, client.create_experiment(settings.experiment, artifact_location=str(settings.artifacts))
+    return client, experiment.experiment_id
+
+
+def _find_parent(client: MlflowClient, experiment: str) -> str | None:
+    """The parent run of this invocation: the one run with its tag that has no parent itself."""
+    runs = client.search_runs([experiment], f"tags.invocation = '{_invocation()}'", order_by=["start_time"])
+    return next((run.info.run_id for run in runs if "mlflow.parentRunId" not in run.data.tags), None)
+
+
+def _invocation() -> str:
+    """A job started by hand, outside the workflow, is an invocation of its own."""
+    return os.environ.setdefault(INVOCATION, new_invocation())
+
+
+def new_invocation() -> str:
+    """A name for one run of the workflow: when, and by which process."""
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+
+
+def _lock(store: str | Path) -> FileLock:
+    return FileLock(f"{store}.lock", timeout=WAIT_SECONDS)
+
+
+def _has_tables(store: Path) -> bool:
+    with closing(sqlite3.connect(store, timeout=WAIT_SECONDS)) as connection:
+        return bool(connection.execute("select 1 from sqlite_master where name = 'runs'").fetchone())
+
+
+def _commit(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tag from which MLflow's pages show the version."""
+    return {"mlflow.source.git.commit": tags["git_commit"]} if "git_commit" in tags else {}
+
+
+def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in params.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _points(rows: Iterable[Mapping[str, float]]) -> Iterator[Any]:
+    from mlflow.entities import Metric
+
+    now = int(time.time() * 1000)
+    for row in rows:
+        step = int(row.get("step", 0))
+        for key, value in row.items():
+            if key != "step" and value == value:  # a missing value is not a measurement
+                yield Metric(key, float(value), now, step)
+
+
+def _quiet() -> None:
+    """Before MLflow is imported: no telemetry, no extra server processes, and none of its chatter between our lines."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _warn(what: str, error: Exception) -> None:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    log.warning("MLflow could not %s; going on without it: %s", what, lines[0])
