@@ -1,0 +1,50 @@
+"""The paper's own figures (arXiv 2609.36322), read off its web page: what a reader compares results with."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+
+from weakspots.config import PADDINGS
+
+CAPTION = "paper, Qwen3-0.6B, 100B tokens"
+"""How a figure names the paper's own curves."""
+
+
+@cache
+def figures() -> dict:
+    """Everything in `resources/published.json`; its key `about` says how the figures were read."""
+    return json.loads((resources.files("weakspots") / "resources" / "published.json").read_text())
+
+
+def profile(model: str, padding: str) -> np.ndarray | None:
+    """[24] accuracy in percent by target-key position mod 24, or None where the paper shows no such run."""
+    values = figures()["models"].get(model, {}).get(padding)
+    return None if values is None else np.array(values)
+
+
+def profiles() -> pd.DataFrame:
+    """Every published profile: columns model, padding, position, accuracy (percent)."""
+    found = [
+        pd.DataFrame({"model": model, "padding": padding, "position": range(len(values)), "accuracy": values})
+        for model in figures()["models"]
+        for padding in PADDINGS
+        if (values := profile(model, padding)) is not None
+    ]
+    return pd.concat(found, ignore_index=True)
+
+
+def summary() -> pd.DataFrame:
+    """Mean, worst position and gap in percent of every published profile, and the run's validation loss (nats).
+
+    Columns model, padding, validation_loss, mean, worst, gap; computed from the profiles.
+    """
+    by_run = profiles().groupby(["model", "padding"], sort=False)["accuracy"]
+    rows = by_run.agg(mean="mean", worst="min", gap=np.ptp).reset_index()
+    losses = {model: run["validation_loss"] for model, run in figures()["models"].items()}
+    rows.insert(2, "validation_loss", rows["model"].map(losses))
+    return rows
