@@ -1,0 +1,147 @@
+"""A corpus, from its source to packed token shards and a manifest.
+
+    tokenizer/       a transformers tokenizer folder
+    validation/      shards of training.validation_sequences sequences, as long as the last stage's
+    train-0/ ...     shards of each stage
+    manifest.json    what was asked for, and what was written: counts, sizes and hashes
+
+The recall corpus has a stream of documents for every part. Local and hub text is one stream: validation takes its first
+documents, and each stage goes on at the document after the last one of the part before. A stage that finds none left
+starts over at the first training document; a stage whose text runs out has fewer sequences.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+from transformers import AutoTokenizer
+
+from weakspots.config import Corpus, RecallSource
+from weakspots.data.corpora import documents
+from weakspots.data.packing import write_shards
+from weakspots.data.shards import INDEX
+from weakspots.data.tokenization import Encoder, build_tokenizer
+from weakspots.errors import UserError
+
+MANIFEST = "manifest.json"
+
+
+def data_configuration(corpus: Corpus) -> dict:
+    """What of a corpus' configuration decides its data: everything but how the models train on it."""
+    return {
+        **corpus.model_dump(mode="json", include={"source", "tokenizer", "seed", "shard_tokens"}),
+        "stages": [stage.model_dump(include={"length", "sequences", "records"}) for stage in corpus.stages],
+        "validation_sequences": corpus.training.validation_sequences,
+    }
+
+
+def prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
+    """Tokenize and pack the corpus called `name` into the folder `output`; returns the manifest.
+
+    Goes on where a killed call stopped, and writes the same bytes for any number of `workers`, which are the Rust
+    threads of `tokenizers`: it must be the process's first use of them, since they cannot be changed after that.
+    Raises UserError, which begins with the corpus, for what the user can put right.
+    """
+    os.environ["RAYON_NUM_THREADS"] = str(workers)
+    os.environ["TOKENIZERS_PARALLELISM"] = "true" if workers > 1 else "false"
+    try:
+        return _prepare(corpus, name, output, workers)
+    except UserError as error:
+        raise UserError(f"corpora.{name}: {error}") from error
+
+
+def _prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
+    output.mkdir(parents=True, exist_ok=True)
+    manifest = {"corpus": name, "configuration": data_configuration(corpus)}
+    _begin(output, manifest)
+    encoder = Encoder(_tokenizer(corpus, output / "tokenizer"))
+
+    recall = isinstance(corpus.source, RecallSource)
+    last = len(corpus.stages) - 1
+    validation = ("validation", last, "validation", corpus.training.validation_sequences)
+    stages = [(f"train-{number}", number, "train", stage.sequences) for number, stage in enumerate(corpus.stages)]
+    parts: dict[str, dict] = {}
+    files = _measure(output, "tokenizer/*")
+    first_for_training = start = 0
+    for part, stage, split, sequences in [validation, *stages]:
+        length = corpus.stages[stage].length
+        lines = write_shards(
+            output / part,
+            partial(documents, corpus, stage, split),
+            encoder,
+            start=start,
+            token_limit=sequences * length,
+            shard_tokens=corpus.shard_tokens,
+            with_answers=recall,
+            workers=workers,
+        )
+        tokens = sum(line["tokens"] for line in lines)
+        if split == "validation":
+            _must_fill(tokens, sequences * length, f"training.validation_sequences {sequences} of {length} tokens")
+        else:
+            _must_fill(tokens, length, f"one sequence of stages[{stage}].length {length} besides validation")
+        if not recall:
+            first_for_training = lines[-1]["next_document"] if split == "validation" else first_for_training
+            start = first_for_training if lines[-1]["exhausted"] else lines[-1]["next_document"]
+        parts[part] = {
+            "sequences": tokens // length,
+            "length": length,
+            "tokens": tokens,
+            "documents": sum(line["documents"] for line in lines),
+            "shards": len(lines),
+        }
+        files |= {f"{part}/{file}": entry for line in lines for file, entry in line["files"].items()}
+    manifest |= {
+        "vocabulary": encoder.vocabulary,
+        "end_of_text": encoder.end_of_text,
+        "token_type": encoder.dtype.name,
+        "parts": parts,
+        "files": files | _measure(output, f"*/{INDEX}"),
+    }
+    # One hash for everything: what a tracked run names as its data set.
+    manifest["digest"] = hashlib.sha256(json.dumps(manifest["files"], sort_keys=True).encode()).hexdigest()
+    _write_json(output / MANIFEST, manifest)
+    return manifest
+
+
+def _begin(output: Path, manifest: dict) -> None:
+    """Put down what the folder is for, so that a call for something else does not go on with it."""
+    path = output / MANIFEST
+    if not path.exists():
+        _write_json(path, manifest)
+        return
+    found = json.loads(path.read_text())
+    if any(found.get(key) != value for key, value in manifest.items()):
+        raise UserError(f"{output} holds data of another corpus or configuration: remove it or choose another folder")
+
+
+def _tokenizer(corpus: Corpus, folder: Path):
+    if not folder.is_dir():
+        unfinished = folder.with_name(f".{folder.name}.partial")
+        build_tokenizer(corpus).save_pretrained(unfinished)
+        os.replace(unfinished, folder)
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def _must_fill(found: int, wanted: int, what: str) -> None:
+    if found < wanted:
+        raise UserError(f"the text has {found} tokens left, too few for {what}: add text, or lower the numbers")
+
+
+def _measure(output: Path, pattern: str) -> dict[str, dict]:
+    """Size and hash of the files that match, by their path in `output`."""
+    contents = {path.relative_to(output).as_posix(): path.read_bytes() for path in sorted(output.glob(pattern))}
+    return {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in contents.items()
+    }
+
+
+def _write_json(path: Path, value: dict) -> None:
+    unfinished = path.with_name(f".{path.name}.partial")
+    unfinished.write_text(json.dumps(value, indent=2) + "\n")
+    os.replace(unfinished, path)
