@@ -116,7 +116,7 @@ def _read_parquet(path: Path, field: str) -> list[str]:
             raise UserError(f"{path}: column {field!r} holds {kind}, not text: name another as source.text_field")
         return [text or "" for text in parquet.read_table(path, columns=[field])[field].to_pylist()]
     except (ArrowInvalid, OSError) as error:
-        raise UserError(f"{path}: no readable Parquet file ({str(error).splitlines()[0]}): write it again") from None
+        raise UserError(f"{path}: no readable Parquet file ({_first_line(error)}): write it again") from None
 
 
 _READERS = {".txt": _read_txt, ".jsonl": _read_jsonl, ".parquet": _read_parquet}
@@ -126,13 +126,17 @@ def _hub_texts(source: HubSource) -> Iterator[str]:
     from datasets import load_dataset
 
     try:
-        rows = load_dataset(source.path, source.name, split=source.split, revision=source.revision, streaming=True)
-    except (OSError, ValueError) as error:  # DatasetNotFoundError, ConnectionError, an unknown configuration or split
-        reason = str(error).splitlines()[0].rstrip(".")
+        for row in load_dataset(source.path, source.name, split=source.split, revision=source.revision, streaming=True):
+            yield _text_of(row, source.text_field, f"data set {source.path}")
+    except (OSError, ValueError) as error:  # no such data set, configuration or split, no network, a row it cannot read
         raise UserError(
-            f"source.path {source.path!r} cannot be read ({reason}): correct source.path, name, split or revision"
+            f"source.path {source.path!r} cannot be read ({_first_line(error)}): correct source.path, name, split or "
+            f"revision, or see that the network is there"
         ) from None
-    return (_text_of(row, source.text_field, f"data set {source.path}") for row in rows)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(":. ")
 
 
 def _text_of(row: dict, field: str, place: str) -> str:

@@ -18,7 +18,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from transformers import AutoTokenizer
+from transformers import PreTrainedTokenizerFast
 
 from weakspots.config import Corpus, RecallSource
 from weakspots.data.corpora import documents
@@ -119,12 +119,12 @@ def _begin(output: Path, manifest: dict) -> None:
         raise UserError(f"{output} holds data of another corpus or configuration: remove it or choose another folder")
 
 
-def _tokenizer(corpus: Corpus, folder: Path):
+def _tokenizer(corpus: Corpus, folder: Path) -> PreTrainedTokenizerFast:
     if not folder.is_dir():
         unfinished = folder.with_name(f".{folder.name}.partial")
         build_tokenizer(corpus).save_pretrained(unfinished)
         os.replace(unfinished, folder)
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
 def _must_fill(found: int, wanted: int, what: str) -> None:

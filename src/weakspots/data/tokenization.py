@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from weakspots.config import BytePairTokenizer, Corpus, PretrainedTokenizer
 from weakspots.data.corpora import documents
@@ -67,10 +67,12 @@ def _train(corpus: Corpus) -> Tokenizer:
 
 
 def _load(path: str) -> PreTrainedTokenizerFast:
+    from transformers import AutoTokenizer  # takes seconds, and the other tokenizers can do without
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rstrip(":. ")
         raise UserError(
             f"tokenizer.path {path!r} is neither a folder with a tokenizer nor a hub id that can be loaded ({reason}): "
             f"correct the path"
