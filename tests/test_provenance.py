@@ -73,6 +73,11 @@ def test_resources_count_where_they_are_named(package: Path) -> None:
     assert not changed_by(package, "resources/animals.txt", "lookup")
 
 
+def test_a_module_named_beside_the_stage_counts_with_its_imports(package: Path) -> None:
+    assert changed_by(package, "records.py", "config", ("data/shards.py",))
+    assert not changed_by(package, "records.py", "config")
+
+
 def test_a_module_that_does_not_exist_is_an_error(package: Path) -> None:
     with pytest.raises(ModuleNotFoundError, match="weakspots.trainign"):
         provenance.source_digest("trainign")

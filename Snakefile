@@ -1,0 +1,48 @@
+# Periodic weak spots, from data to claims. `snakemake` reproduces everything at laptop scale; see README.md.
+import os
+
+from snakemake.utils import min_version
+
+from weakspots import tracking, workflow as stages
+from weakspots.provenance import stage_digest
+
+min_version("9.27")
+
+
+configfile: "config.yaml"
+
+
+# All jobs of this run, wherever they are executed, are tracked under one name.
+os.environ.setdefault(tracking.INVOCATION, tracking.new_invocation())
+
+plan = stages.Plan.of(config)
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/lookup.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        rules.figure_2.output,
+        rules.tables.output,
+        rules.claims.output,
+
+
+# Not rules: Snakemake looks at no job that comes after one that must run, even where the file between them is `ancient`,
+# so a job upstream of all others that is repeated whenever anything changes would hide what changed. See docs/workflow.md.
+onstart:
+    stages.write_configuration(plan.settings, plan.config)
+    tracking.initialise(plan.tracking, plan.settings.scale)
+
+
+onsuccess:
+    tracking.finish(plan.tracking, "FINISHED")
+
+
+onerror:
+    tracking.finish(plan.tracking, "FAILED")

@@ -1,0 +1,161 @@
+"""What the Snakefile and the command line agree on: where a file lies, and which part of the configuration made it.
+
+A rule's `params:` are the settings below. Snakemake reruns a job when its settings change, so each function returns
+what its stage depends on and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from weakspots import config as configuration
+from weakspots.building import writing
+from weakspots.config import Config, LocalSource
+from weakspots.errors import UserError
+
+_CORPUS_OF_DATA = {"source", "tokenizer", "seed", "shard_tokens"}
+_STAGE_OF_DATA = {"length", "sequences", "records"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths in the folder of one scale, `results/<scale>`; arguments may be Snakemake's wildcards."""
+
+    root: str
+
+    @classmethod
+    def beside(cls, config: str | Path) -> Layout:
+        """The layout of the folder that holds this `config.yaml`."""
+        return cls(str(Path(config).parent))
+
+    @property
+    def config(self) -> str:
+        return f"{self.root}/config.yaml"
+
+    @property
+    def tracking(self) -> str:
+        return f"{self.root}/tracking.json"
+
+    def data(self, corpus: str) -> str:
+        return f"{self.root}/data/{corpus}"
+
+    def model(self, corpus: str, model: str) -> str:
+        return f"{self.root}/models/{corpus}/{model}"
+
+    def lookup(self, model: str, padding: str) -> str:
+        return f"{self.root}/lookup/{model}/{padding}.parquet"
+
+    def figure(self, name: str, suffix: str) -> str:
+        return f"{self.root}/figures/{name}.{suffix}"
+
+    def table(self, name: str, suffix: str) -> str:
+        return f"{self.root}/tables/{name}.{suffix}"
+
+    def claims(self, suffix: str) -> str:
+        return f"{self.root}/claims.{suffix}"
+
+    def log(self, *parts: str, suffix: str = "log") -> str:
+        return f"{self.root}/logs/{'/'.join(parts)}.{suffix}"
+
+
+@dataclass(frozen=True)
+class Plan(Layout):
+    """The files of one scale that the workflow can make, and the settings behind each."""
+
+    settings: Config
+
+    @classmethod
+    def of(cls, data: dict) -> Plan:
+        """The plan of Snakemake's merged configuration.
+
+        Ends the process where the configuration is wrong: the message is then all that the terminal shows, while
+        Snakemake adds lines of the traceback to every exception, its own included.
+        """
+        try:
+            settings = configuration.parse(data)
+        except UserError as error:
+            raise SystemExit(f"Error in the configuration:\n{error}") from None
+        return cls(f"results/{settings.scale}", settings)
+
+    @property
+    def models(self) -> list[str]:
+        """Folders of all trained models."""
+        settings = self.settings
+        return [self.model(corpus, name) for corpus in settings.corpora for name in settings.models_of(corpus)]
+
+    @property
+    def lookups(self) -> list[str]:
+        """All lookup tables."""
+        lookup = self.settings.lookup
+        names = self.settings.models_of(lookup.corpus)
+        return [self.lookup(name, padding) for name in names for padding in lookup.paddings]
+
+    def text_files(self, corpus: str) -> list[str]:
+        """Files on disk that a corpus is made of: none unless its source is local."""
+        source = self.settings.corpora[corpus].source
+        if not isinstance(source, LocalSource):
+            return []
+        found: list[str] = []
+        for pattern in source.paths:
+            paths = [Path(pattern)] if Path(pattern).exists() else sorted(Path().glob(pattern))
+            for path in paths or [Path(pattern)]:
+                parts = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
+                found += map(str, parts)
+        return found
+
+
+def data_settings(config: Config, corpus: str) -> dict:
+    """What a corpus's shards depend on: its source and tokenizer, and the shape of its sequences."""
+    chosen = config.corpora[corpus]
+    return {
+        **chosen.model_dump(mode="json", include=_CORPUS_OF_DATA),
+        "stages": [stage.model_dump(mode="json", include=_STAGE_OF_DATA) for stage in chosen.stages],
+        "validation_sequences": chosen.training.validation_sequences,
+    }
+
+
+def train_settings(config: Config, corpus: str, model: str) -> dict:
+    """What one training run depends on besides its data: the model's row, the backbone, and the optimisation."""
+    chosen = config.corpora[corpus]
+    return {
+        "model": config.models[model].model_dump(mode="json"),
+        "backbone": config.backbone.model_dump(mode="json"),
+        "stages": [stage.model_dump(mode="json") for stage in chosen.stages],
+        "training": chosen.training.model_dump(mode="json"),
+    }
+
+
+def lookup_settings(config: Config) -> dict:
+    """What a lookup table depends on besides its model: the prompts, and not how many are read at a time."""
+    return config.lookup.model_dump(mode="json", exclude={"paddings", "batch"})
+
+
+def shown_settings(config: Config) -> dict:
+    """What figures, tables and claims depend on besides the result files: which models are shown and how."""
+    return {
+        "models": rows(config),
+        "lookup": lookup_settings(config),
+        "statistics": config.statistics.model_dump(mode="json"),
+    }
+
+
+def rows(config: Config) -> dict:
+    """The model table as it is written in a file: only what differs from the default row."""
+    return {name: row.model_dump(mode="json", exclude_unset=True) for name, row in config.models.items()}
+
+
+def resolved(config: Config) -> dict:
+    """The whole configuration with every default spelled out; `config.parse` reads it back as it was."""
+    return {**config.model_dump(mode="json"), "models": rows(config)}
+
+
+def write_configuration(config: Config, output: str | Path) -> None:
+    """Write the whole configuration to `output`, every default spelled out, for the jobs and for the reader."""
+    header = (
+        "# The configuration of these results: all files merged, all defaults spelled out. Written by the workflow.\n"
+    )
+    with writing(output) as path:
+        path.write_text(header + yaml.safe_dump(resolved(config), sort_keys=False, allow_unicode=True, width=120))

@@ -1,0 +1,121 @@
+"""A copy of the project, in which tests may edit sources, and a stand-in for the stages' work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMOKE = ("--configfile", "workflow/scales/smoke.yaml")
+
+STAND_IN = f"""#!{sys.executable}
+# Writes what the real command would, with no content: these tests are about which jobs run.
+import os, sys
+from pathlib import Path
+from weakspots import workflow
+stage, *words = sys.argv[1:]
+at = words.index("--config")
+layout, words = workflow.Layout.beside(words[at + 1]), words[:at]
+if not Path(layout.config).exists():
+    sys.exit("no configuration")
+if stage in ("tokenize", "train"):
+    folder = layout.data(words[0]) if stage == "tokenize" else layout.model(*words)
+    Path(folder).mkdir(parents=True)
+    Path(folder, "content").write_text(os.environ["OMP_NUM_THREADS"])
+else:
+    paths = {{
+        "lookup": lambda: [layout.lookup(*words)],
+        "figure": lambda: [layout.figure(words[0], suffix) for suffix in ("png", "svg", "ipynb")]
+        + [layout.table("selected_runs", suffix) for suffix in ("csv", "md")],
+        "claims": lambda: [layout.claims("parquet"), layout.claims("md")],
+    }}[stage]()
+    for path in paths:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(stage)
+print(f"[{{' '.join([stage, *words])}}] done", file=sys.stderr)
+"""
+
+
+@dataclass
+class Project:
+    """A copy of the project at `folder`."""
+
+    folder: Path
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
+        """What `snakemake ARGUMENTS` prints, both streams in one."""
+        environment = {
+            **os.environ,
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(self.folder / "src"),
+        }
+        environment.pop("WEAKSPOTS_INVOCATION", None)
+        return subprocess.run(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def jobs(self, *arguments: str) -> set[str]:
+        """The jobs that `snakemake ARGUMENTS` would run, as `rule wildcard wildcard`, target rules left out."""
+        done = self.snakemake("--dry-run", *arguments)
+        assert done.returncode == 0, done.stdout
+        found = set()
+        for rule, body in re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", done.stdout, flags=re.MULTILINE):
+            wildcards = re.search(r"wildcards: (.*)", body)
+            values = [part.split("=")[1] for part in wildcards[1].split(", ")] if wildcards else []
+            found.add(" ".join([rule, *values]))
+        return found - {"all", "train", "lookup"}
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.folder / name
+        text = path.read_text()
+        assert old in text, f"{name} does not hold {old!r}"
+        path.write_text(text.replace(old, new, 1))
+
+
+def copy_project(folder: Path) -> Project:
+    for name in ("Snakefile", "config.yaml", "workflow", "profiles", "envs", "notebooks", "src"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    (folder / "bin").mkdir()
+    command = folder / "bin" / "weakspots"
+    command.write_text(STAND_IN)
+    command.chmod(0o755)
+    return Project(folder)
+
+
+@pytest.fixture(scope="session")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy in which nothing has run; for tests that change nothing."""
+    return copy_project(tmp_path_factory.mktemp("untouched") / "project")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy in which the smoke scale has run to its end with the stand-in; for tests that change nothing."""
+    project = copy_project(tmp_path_factory.mktemp("finished") / "project")
+    done = project.snakemake(*SMOKE, "--cores", "2")
+    assert done.returncode == 0, done.stdout
+    (project.folder / "output.txt").write_text(done.stdout)
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A finished copy of the test's own, to edit."""
+    return Project(Path(shutil.copytree(finished.folder, tmp_path / "project")))

@@ -1,0 +1,108 @@
+"""The workflow is there, for every scale, and says what is wrong with a configuration before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT, SMOKE, Project
+
+from weakspots import config, workflow
+
+SCALES = {
+    "laptop": (),
+    "smoke": SMOKE,
+    "paper": ("--configfile", "workflow/scales/paper.yaml"),
+}
+
+
+def settings_of(scale: str) -> config.Config:
+    overlays = () if scale == "laptop" else (ROOT / f"workflow/scales/{scale}.yaml",)
+    return config.load(ROOT / "config.yaml", *overlays)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_scale_plans_every_model_with_every_padding(untouched: Project, scale: str) -> None:
+    settings = settings_of(scale)
+    evaluated = settings.models_of(settings.lookup.corpus)
+    expected = {f"lookup_model {model} {padding}" for model in evaluated for padding in settings.lookup.paddings}
+    expected |= {f"train_model {corpus} {model}" for corpus in settings.corpora for model in settings.models_of(corpus)}
+    expected |= {f"data {corpus}" for corpus in settings.corpora}
+    expected |= {"figure_2", "tables", "claims"}
+    assert untouched.jobs(*SCALES[scale]) == expected
+
+
+def test_the_laptop_and_the_paper_run_the_papers_models() -> None:
+    assert len(settings_of("laptop").models) == 27
+    assert settings_of("paper").models == settings_of("laptop").models
+    assert settings_of("paper").models_of("web") == list(settings_of("laptop").models)
+
+
+@pytest.mark.parametrize(
+    ("target", "rules"),
+    [
+        ("train", {"data", "train_model"}),
+        ("lookup", {"data", "train_model", "lookup_model"}),
+        ("figure_2", {"data", "train_model", "lookup_model", "figure_2"}),
+        ("tables", {"data", "train_model", "lookup_model", "tables"}),
+        ("claims", {"data", "train_model", "lookup_model", "claims"}),
+    ],
+)
+def test_stages_and_figures_are_targets(untouched: Project, target: str, rules: set[str]) -> None:
+    assert {job.split()[0] for job in untouched.jobs(target)} == rules
+
+
+def test_one_model_is_a_target(untouched: Project) -> None:
+    jobs = untouched.jobs("results/laptop/models/recall/w8s8-1kv")
+    assert jobs == {"data recall", "train_model recall w8s8-1kv"}
+
+
+def test_the_workflow_follows_snakemakes_own_advice(untouched: Project) -> None:
+    done = untouched.snakemake("--lint")
+    assert done.returncode == 0, done.stdout
+    assert "Congratulations" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message"),
+    [
+        ({"modles": {}}, "modles: unknown key"),
+        ({"models": {"w8s8-1kv": {"stride": 9}}}, "models.w8s8-1kv: stride 9 is larger than window 8"),
+        ({"models": {"w8s8-1kv": {"kv_heads": 3}}}, "models.w8s8-1kv.kv_heads 3 does not divide"),
+        ({"cycling": {"models": ["w8s4-1kv"]}}, "cycling.models w8s4-1kv cannot be cycled"),
+        ({"lookup": {"modulus": 16, "mappings": 256}}, "lookup.modulus 16 is no multiple of models.w8s6-1kv.stride 6"),
+        ({"corpora": {"recall": {"source": {"values": 3}}}}, "is more than the distinct words"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_mistake_in_the_configuration_is_one_line_and_no_traceback(
+    untouched: Project, tmp_path: Path, overlay: dict, message: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(overlay))
+    done = untouched.snakemake("--dry-run", "--configfile", str(path))
+    assert done.returncode == 1
+    lines = done.stdout[done.stdout.index("Error in the configuration:") :].splitlines()
+    assert len(lines) == 2
+    assert message in lines[1]
+    assert "Traceback" not in done.stdout
+    assert 'File "' not in done.stdout
+
+
+def test_the_schema_beside_the_scales_is_the_typed_configuration() -> None:
+    stored = (ROOT / "workflow/schemas/config.schema.json").read_text()
+    assert stored == config.schema(), "run `make schema`"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_resolved_configuration_reads_back_as_it_was(scale: str, tmp_path: Path) -> None:
+    plan = workflow.Plan(f"results/{scale}", settings_of(scale))
+    workflow.write_configuration(plan.settings, tmp_path / "config.yaml")
+    assert config.load(tmp_path / "config.yaml") == plan.settings
+
+
+def test_the_files_of_a_local_corpus_are_inputs_of_its_data(untouched: Project) -> None:
+    source = settings_of("laptop").corpora["prose"].source
+    done = untouched.snakemake("--dry-run", "results/laptop/data/prose")
+    assert source.paths[0].split("*")[0] in done.stdout

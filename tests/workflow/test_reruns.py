@@ -1,0 +1,121 @@
+"""What is done is not done again, and what changed is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import SMOKE, Project
+
+FOLLOWERS = {"figure_2", "tables", "claims"}
+BOTH = ("prefix", "in_sequence")
+
+
+def jobs_with(project: Project, tmp_path: Path, overlay: dict) -> set[str]:
+    """The jobs of the smoke scale with one more overlay on top."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(overlay))
+    return project.jobs(*SMOKE, str(path))
+
+
+def rules(jobs: set[str]) -> set[str]:
+    return {job.split()[0] for job in jobs}
+
+
+def test_a_second_run_does_nothing(finished: Project) -> None:
+    done = finished.snakemake(*SMOKE)
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout
+
+
+def test_jobs_speak_while_they_run_and_use_the_cores_they_were_given(finished: Project) -> None:
+    assert "[train recall w8s8-1kv] done" in (finished.folder / "output.txt").read_text()
+    assert (finished.folder / "results/smoke/models/recall/w8s8-1kv/content").read_text() == "1"
+
+
+def test_a_changed_row_retrains_that_model_only(finished: Project, tmp_path: Path) -> None:
+    jobs = jobs_with(finished, tmp_path, {"models": {"w8s4-1kv": {"seed": 7}}})
+    again = {"train_model recall w8s4-1kv", *(f"lookup_model w8s4-1kv {padding}" for padding in BOTH)}
+    assert jobs == {*again, *FOLLOWERS}
+
+
+def test_a_row_that_trains_on_two_corpora_is_retrained_on_both(finished: Project, tmp_path: Path) -> None:
+    jobs = jobs_with(finished, tmp_path, {"models": {"w8s8-1kv": {"seed": 7}}})
+    trained = {job for job in jobs if job.startswith("train_model")}
+    assert trained == {"train_model recall w8s8-1kv", "train_model prose w8s8-1kv"}
+
+
+def test_a_new_row_trains_only_itself(finished: Project, tmp_path: Path) -> None:
+    names = ["full-1kv", "w8s8-1kv", "w8s4-1kv", "w4s4-1kv", "w8s8-1kv-uniform", "mine"]
+    overlay = {"models": {"mine": {"kv_heads": 2}}, "corpora": {"recall": {"models": names}}}
+    jobs = jobs_with(finished, tmp_path, overlay)
+    again = {"train_model recall mine", *(f"lookup_model mine {padding}" for padding in BOTH)}
+    assert jobs == {*again, *FOLLOWERS}
+
+
+def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project, tmp_path: Path) -> None:
+    jobs = jobs_with(finished, tmp_path, {"corpora": {"prose": {"training": {"steps": 7}}}})
+    assert {job for job in jobs if "recall" in job} == set()
+    assert rules(jobs) == {"train_model", "tables", "claims"}
+
+
+@pytest.mark.parametrize(
+    ("overlay", "expected"),
+    [
+        ({"lookup": {"seed": 5}}, {"lookup_model", *FOLLOWERS}),
+        ({"lookup": {"batch": 5}}, set()),
+        ({"statistics": {"bootstrap": 200}}, {*FOLLOWERS}),
+        ({"cycling": {"shifts": [1]}}, set()),
+    ],
+    ids=["prompts", "batch", "statistics", "cycling"],
+)
+def test_a_section_reruns_the_stages_that_read_it(
+    finished: Project, tmp_path: Path, overlay: dict, expected: set[str]
+) -> None:
+    assert rules(jobs_with(finished, tmp_path, overlay)) == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("lookup/prompts.py", {"lookup_model", *FOLLOWERS}),
+        ("claims.py", {"claims"}),
+        ("figures/figure_2.py", {"figure_2"}),
+        ("tracking.py", set()),
+        ("cli.py", set()),
+        ("training/loop.py", {"train_model", "lookup_model", *FOLLOWERS}),
+        ("transformer.py", {"train_model", "lookup_model", *FOLLOWERS}),
+    ],
+)
+def test_an_edit_reruns_the_stages_that_import_the_file(project: Project, file: str, expected: set[str]) -> None:
+    path = project.folder / "src/weakspots" / file
+    path.write_text(path.read_text() + "\n# edited\n")
+    assert rules(project.jobs(*SMOKE)) == expected
+
+
+def test_an_edit_of_a_notebook_redraws_its_figure(project: Project) -> None:
+    path = project.folder / "notebooks/figure_2.ipynb"
+    path.write_text(path.read_text() + "\n")
+    assert project.jobs(*SMOKE) == {"figure_2"}
+
+
+def test_bookkeeping_that_is_deleted_repeats_nothing(project: Project) -> None:
+    for name in ("smoke/config.yaml", "smoke/tracking.json", "mlflow.db"):
+        (project.folder / "results" / name).unlink()
+    assert project.jobs(*SMOKE) == set()
+
+
+def test_the_configuration_on_disk_is_the_one_that_ran(project: Project, tmp_path: Path) -> None:
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text("statistics: {bootstrap: 200}\n")
+    done = project.snakemake(*SMOKE, str(overlay))
+    assert done.returncode == 0, done.stdout
+    assert "bootstrap: 200" in (project.folder / "results/smoke/config.yaml").read_text()
+    assert project.jobs(*SMOKE, str(overlay)) == set()
+
+
+def test_a_deleted_model_is_trained_again_with_what_follows(project: Project) -> None:
+    model = project.folder / "results/smoke/models/recall/w8s8-1kv"
+    model.rename(project.folder / "gone")
+    assert project.jobs("train", *SMOKE) == {"train_model recall w8s8-1kv"}

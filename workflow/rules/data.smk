@@ -1,0 +1,16 @@
+rule data:
+    input:
+        text=lambda wildcards: plan.text_files(wildcards.corpus),
+    output:
+        directory(plan.data("{corpus}")),
+    log:
+        plan.log("data", "{corpus}"),
+    conda:
+        "../../envs/pipeline.yaml"
+    threads: 8
+    params:
+        config=plan.config,
+        settings=lambda wildcards: stages.data_settings(plan.settings, wildcards.corpus),
+        source=stage_digest("data"),
+    shell:
+        "weakspots tokenize {wildcards.corpus} --workers {threads} --config {params.config} --log {log}"

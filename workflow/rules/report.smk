@@ -1,0 +1,16 @@
+rule claims:
+    input:
+        lookups=plan.lookups,
+        models=plan.models,
+    output:
+        multiext(plan.claims(""), "parquet", "md"),
+    log:
+        plan.log("claims"),
+    conda:
+        "../../envs/pipeline.yaml"
+    params:
+        config=plan.config,
+        settings=stages.shown_settings(plan.settings),
+        source=stage_digest("claims"),
+    shell:
+        "weakspots claims --config {params.config} --log {log}"

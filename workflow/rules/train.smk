@@ -1,0 +1,23 @@
+rule train:
+    input:
+        plan.models,
+
+
+rule train_model:
+    input:
+        data=plan.data("{corpus}"),
+    output:
+        directory(plan.model("{corpus}", "{model}")),
+    log:
+        plan.log("train", "{corpus}", "{model}"),
+    conda:
+        "../../envs/pipeline.yaml"
+    threads: 1
+    params:
+        config=plan.config,
+        settings=lambda wildcards: stages.train_settings(
+            plan.settings, wildcards.corpus, wildcards.model
+        ),
+        source=stage_digest("train"),
+    shell:
+        "weakspots train {wildcards.corpus} {wildcards.model} --config {params.config} --log {log}"
