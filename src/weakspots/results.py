@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from weakspots import statistics, tables
 from weakspots.config import PADDINGS, Statistics, load
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
+from weakspots.workflow import Layout
 
 
 @dataclass
@@ -28,7 +31,17 @@ class Results:
     statistics: Statistics
     outcomes: dict[tuple[str, str], np.ndarray]
     losses: dict[str, dict[str, float]] = field(default_factory=dict)
-    _periodicities: dict[tuple[str, str], statistics.Periodicity] = field(default_factory=dict, repr=False)
+    _measured: dict[tuple[str, str, str], Any] = field(default_factory=dict, repr=False)
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Model and padding of every run that has outcomes, in the model table's order.
+
+        Raises UserError if there are none.
+        """
+        found = [(model, padding) for model in self.models for padding in PADDINGS if (model, padding) in self.outcomes]
+        if not found:
+            raise UserError(f"the scale {self.scale} has no lookup results yet: run `snakemake lookup` first")
+        return found
 
     def full_attention_like(self, model: str) -> str | None:
         """The full-attention model with the same number of KV heads, if the table has one."""
@@ -47,21 +60,35 @@ class Results:
         )
 
     def summary(self, model: str, padding: str) -> pd.DataFrame:
-        """`statistics.summary` of one run."""
-        return statistics.summary(
-            self.outcomes[model, padding],
-            replicates=self.statistics.bootstrap,
-            confidence=self.statistics.confidence,
-            seed=self.statistics.seed,
+        """`statistics.summary` of one run; computed once, since several claims ask for it."""
+        return self._once(
+            "summary",
+            model,
+            padding,
+            lambda outcomes: statistics.summary(
+                outcomes,
+                replicates=self.statistics.bootstrap,
+                confidence=self.statistics.confidence,
+                seed=self.statistics.seed,
+            ),
         )
 
     def periodicity(self, model: str, padding: str) -> statistics.Periodicity:
-        """`statistics.periodicity` of one run, computed once: several claims ask for it."""
-        if (model, padding) not in self._periodicities:
-            self._periodicities[model, padding] = statistics.periodicity(
-                self.outcomes[model, padding], replicates=self.statistics.bootstrap, seed=self.statistics.seed
-            )
-        return self._periodicities[model, padding]
+        """`statistics.periodicity` of one run; computed once."""
+        return self._once(
+            "periodicity",
+            model,
+            padding,
+            lambda outcomes: statistics.periodicity(
+                outcomes, replicates=self.statistics.bootstrap, seed=self.statistics.seed
+            ),
+        )
+
+    def _once(self, name: str, model: str, padding: str, measure: Callable[[np.ndarray], Any]) -> Any:
+        key = (name, model, padding)
+        if key not in self._measured:
+            self._measured[key] = measure(self.outcomes[model, padding])
+        return self._measured[key]
 
 
 def read(folder: str | Path) -> Results:
@@ -69,19 +96,19 @@ def read(folder: str | Path) -> Results:
 
     Raises UserError if the folder holds no configuration, or a damaged table.
     """
-    folder = Path(folder)
-    config = load(folder / "config.yaml")
+    places = Layout(str(folder))
+    config = load(places.config)
     outcomes = {
         (model, padding): statistics.outcomes(tables.read(path, "lookup"))
         for model in config.models
         for padding in PADDINGS
-        if (path := folder / "lookup" / model / f"{padding}.parquet").exists()
+        if (path := Path(places.lookup(model, padding))).exists()
     }
     losses = {
         corpus: {
             model: _validation_loss(path)
             for model in config.models
-            if (path := folder / "models" / corpus / model / "validation.json").exists()
+            if (path := Path(places.model(corpus, model), "validation.json")).exists()
         }
         for corpus in config.corpora
     }

@@ -104,8 +104,10 @@ def bootstrap(outcomes: np.ndarray, replicates: int, seed: int) -> np.ndarray:
     A mapping is resampled with all its positions, so that what they share is kept.
     """
     count = len(outcomes)
-    draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=replicates)
-    return 100 * (draws.astype(np.float64) @ outcomes.astype(np.float64)) / count
+    drawn = np.random.default_rng(seed).integers(count, size=(replicates, count))
+    drawn += count * np.arange(replicates)[:, None]  # one range of bins per replicate
+    times = np.bincount(drawn.ravel(), minlength=replicates * count).reshape(replicates, count)
+    return 100 * (times.astype(np.float64) @ outcomes.astype(np.float64)) / count
 
 
 def by_position(
@@ -191,13 +193,18 @@ def dominant_period(profile: np.ndarray) -> np.ndarray:
 
 
 def gap_p_value(outcomes: np.ndarray, permutations: int = 1_000, seed: int = 0) -> float:
-    """The probability of a gap at least this large if position did not matter.
+    """The probability of a gap at least this large if position did not matter (a permutation test).
 
-    The null permutes every mapping's outcomes over the positions, which keeps how hard each mapping is.
+    The null turns every mapping's outcomes around the positions by a random amount of its own, which keeps how hard the
+    mapping is and how alike its neighbouring positions are.
     """
-    rng, observed = np.random.default_rng(seed), gap(profile(outcomes))
-    drawn = [gap(profile(rng.permuted(outcomes, axis=1))) for _ in range(permutations)]
-    return (1 + int((np.array(drawn) >= observed - 1e-9).sum())) / (1 + permutations)
+    count, modulus = outcomes.shape
+    rng, observed, exceeded = np.random.default_rng(seed), gap(profile(outcomes)), 0
+    turns = np.lib.stride_tricks.sliding_window_view(np.tile(outcomes, 2), modulus, axis=1)[:, :modulus].copy()
+    for _ in range(permutations):
+        turned = turns[np.arange(count), rng.integers(modulus, size=count)]
+        exceeded += gap(profile(turned)) >= observed - 1e-9
+    return float(1 + exceeded) / (1 + permutations)
 
 
 def periodicity(outcomes: np.ndarray, *, replicates: int, permutations: int = 1_000, seed: int = 0) -> Periodicity:

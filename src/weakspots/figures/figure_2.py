@@ -27,35 +27,30 @@ def measure(results: Results) -> pd.DataFrame:
     heads, or None), padding, position, accuracy, low, high (percent), n (prompts).
     """
     parts = []
-    for model, row in results.models.items():
-        for padding in PADDINGS:
-            if (model, padding) not in results.outcomes:
-                continue
-            about = {
-                "model": model,
-                "label": row.label(),
-                "kv_heads": row.kv_heads,
-                "stride": row.period or 0,
-                "full_attention": results.full_attention_like(model) if row.compressed else None,
-                "padding": padding,
-            }
-            parts.append(results.by_position(model, padding).assign(**about)[[*about, *_MEASURED]])
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*_ABOUT, *_MEASURED])
-
-
-_ABOUT = ["model", "label", "kv_heads", "stride", "full_attention", "padding"]
-_MEASURED = ["position", "accuracy", "low", "high", "n"]
+    for model, padding in results.runs():
+        row = results.models[model]
+        about = {
+            "model": model,
+            "label": row.label(),
+            "kv_heads": row.kv_heads,
+            "stride": row.period or 0,
+            "full_attention": results.full_attention_like(model) if row.compressed else None,
+            "padding": padding,
+        }
+        measured = results.by_position(model, padding)
+        parts.append(measured.assign(**about)[[*about, *measured.columns]])
+    return pd.concat(parts, ignore_index=True)
 
 
 def draw(table: pd.DataFrame, models: Sequence[str] | None = None, columns: int = 4) -> Figure:
     """Small multiples of `measure`'s table, one panel per run (all of them, or `models` in that order)."""
     style.use_theme()
-    shown = list(dict.fromkeys(table["model"])) if models is None else [m for m in models if m in set(table["model"])]
+    shown = list(table["model"].unique() if models is None else models)
     grid = sns.FacetGrid(
         table,
         col="model",
         col_order=shown,
-        col_wrap=min(columns, max(len(shown), 1)),
+        col_wrap=min(columns, len(shown)),
         height=1.85,
         aspect=1.65,
         ylim=(0, 100),
@@ -72,8 +67,9 @@ def draw(table: pd.DataFrame, models: Sequence[str] | None = None, columns: int 
 
 
 def headline(table: pd.DataFrame) -> Figure:
-    """The compact version of `draw`, for a reader's first look: the runs of `HEADLINE`."""
-    return draw(table, HEADLINE, columns=3)
+    """The compact version of `draw`, for a first look: the runs of `HEADLINE`, as far as they have been run."""
+    present = [model for model in HEADLINE if model in set(table["model"])]
+    return draw(table, present or table["model"].unique()[: len(HEADLINE)], columns=3)
 
 
 def _draw_run(axes: Axes, run: pd.DataFrame, table: pd.DataFrame) -> None:
