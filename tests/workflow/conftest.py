@@ -33,6 +33,7 @@ else:
     paths = {{
         "lookup": lambda: [layout.lookup(*words)],
         "figure": lambda: [layout.figure(words[0], suffix) for suffix in ("png", "svg", "ipynb")]
+        + [layout.figure("figure_2_headline", suffix) for suffix in ("png", "svg")]
         + [layout.table("selected_runs", suffix) for suffix in ("csv", "md")],
         "claims": lambda: [layout.claims("parquet"), layout.claims("md")],
     }}[stage]()

@@ -1,4 +1,4 @@
-# Each runs a notebook: into the log first, where it stays when a cell fails, then to its place beside the figure.
+# Each runs a notebook with papermill: into the log first, where it stays when a cell fails, then beside the figure.
 
 
 rule figure_2:
@@ -7,6 +7,7 @@ rule figure_2:
         notebook="notebooks/figure_2.ipynb",
     output:
         multiext(plan.figure("figure_2", ""), "png", "svg", "ipynb"),
+        multiext(plan.figure("figure_2_headline", ""), "png", "svg"),
     log:
         plan.log("figure_2"),
         notebook=plan.log("figure_2", suffix="ipynb"),

@@ -1,0 +1,66 @@
+# Two commands do everything, set-up included: `make reproduce` and `make test`. Python 3.11 or newer, no root.
+#   make reproduce               every model, table, figure and claim at laptop scale
+#   make test                    everything that CI checks
+#   make train | lookup | figure_2 | tables | claims    one stage or figure
+#   make bench                   the measured ratios of the README
+#   make mlflow                  browse the tracked runs on this machine (PORT=5000)
+#   make schema                  write the JSON schema of config.yaml anew
+#   make clean                   remove the environment and caches; results stay
+PYTHON ?= python3
+PORT ?= 5000
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+VENV := .venv
+READY := $(VENV)/.ready
+SMOKE := --configfile workflow/scales/smoke.yaml
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export MLFLOW_DISABLE_TELEMETRY := true
+
+.DEFAULT_GOAL := reproduce
+.PHONY: setup reproduce train lookup figure_2 tables claims test bench mlflow schema clean
+
+setup: $(READY)
+
+$(READY): envs/lock.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "Python 3.11 or newer is needed and $(PYTHON) is %d.%d: make PYTHON=/path/to/python3.11" % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --disable-pip-version-check -q -r envs/lock.txt
+	$(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+reproduce: $(READY)
+	snakemake
+	@echo "Figures, tables and claims are in results/laptop; results/README.md says what each file is."
+
+train lookup figure_2 tables claims: $(READY)
+	snakemake $@
+
+test: export OMP_NUM_THREADS := 1
+test: $(READY)
+	ruff format --check .
+	ruff check .
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+	python -c 'import importlib, pkgutil, weakspots; [importlib.import_module(m.name) for m in pkgutil.walk_packages(weakspots.__path__, "weakspots.")]'
+	pytest -x -q -n 2 --dist loadfile
+	snakemake --dry-run --quiet
+	snakemake --dry-run --quiet $(SMOKE)
+	snakemake --dry-run --quiet --configfile workflow/scales/paper.yaml
+	rm -rf results/smoke
+	time snakemake $(SMOKE)
+	snakemake $(SMOKE) 2>&1 | grep 'Nothing to be done'
+
+bench: $(READY)
+	for script in benchmarks/*.py; do python "$$script"; done
+
+mlflow: $(READY)
+	weakspots mlflow --port $(PORT)
+
+schema: $(READY)
+	python -c 'from weakspots.config import schema; print(schema(), end="")' > workflow/schemas/config.schema.json
+
+clean:
+	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache .hypothesis build src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
