@@ -1,8 +1,6 @@
-"""Designs are exact, intervals are the textbook's, and the period found is the one that was planted."""
+"""Intervals are the textbook's, and the period found is the one that was planted."""
 
 from __future__ import annotations
-
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -25,28 +23,6 @@ FULL = [case for case in PUBLISHED if not case.values[1]]
 def answered(percent: np.ndarray, mappings: int = 1_000, seed: int = 0) -> np.ndarray:
     """Independent answers, right with the given probability by position: [mappings, modulus]."""
     return np.random.default_rng(seed).random((mappings, len(percent))) < np.asarray(percent) / 100
-
-
-# Quotas
-
-
-@given(modulus=st.sampled_from([2, 3, 4, 5, 6, 7, 8, 9, 12, 24, 48]), times=st.integers(1, 3))
-def test_quotas_give_every_residue_the_same_two_moments_exactly(modulus, times):
-    count = times * modulus**2
-    quotas = statistics.matched_quotas(modulus, count)
-    assert quotas.counts.shape == (modulus, 3) and quotas.counts.dtype == np.int64
-    assert (quotas.counts >= 0).all() and (quotas.counts.sum(axis=1) == count).all()
-    for r, row in enumerate(quotas.counts.tolist()):
-        lengths = [r, r + modulus, r + 2 * modulus]
-        mean = Fraction(sum(n * x for n, x in zip(row, lengths, strict=True)), count)
-        variance = Fraction(sum(n * x * x for n, x in zip(row, lengths, strict=True)), count) - mean**2
-        assert (mean, variance) == (quotas.mean, quotas.variance)
-
-
-@pytest.mark.parametrize(("count", "use"), [(1_000, 1_152), (575, 576), (0, 576), (-576, 576)])
-def test_quotas_that_would_round_are_refused_with_a_number_that_does_not(count, use):
-    with pytest.raises(UserError, match=rf"no multiple of modulus² = 576.* use {use}$"):
-        statistics.matched_quotas(24, count)
 
 
 # Outcomes and intervals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weakspots.models import ModelRow
 from weakspots.results import Results
@@ -39,10 +39,13 @@ class Claim:
 
 
 def part(results: Results, model: str, padding: str, status: str, value: str) -> Verdict:
-    """A part about one run, with the interval of its gap."""
-    gap = results.summary(model, padding).loc["gap"]
+    """A part about one run, with the interval of its gap if that exceeds the noise."""
     n, seed = len(results.outcomes[model, padding]), str(results.models[model].seed)
-    return Verdict(status, value, n, seed, float(gap["low"]), float(gap["high"]), model, padding)
+    verdict = Verdict(status, value, n, seed, model=model, padding=padding)
+    if results.periodicity(model, padding).flat:
+        return verdict
+    gap = results.summary(model, padding).loc["gap"]
+    return replace(verdict, low=float(gap["low"]), high=float(gap["high"]))
 
 
 def parts(

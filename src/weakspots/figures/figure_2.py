@@ -107,9 +107,10 @@ def _draw_by_period(axes: Axes, lines: pd.DataFrame, period: int, colour: str) -
     """Solid within a period, dotted where the line crosses from one to the next."""
     position, accuracy = lines["position"].to_numpy(), lines["accuracy"].to_numpy()
     for start in range(0, len(position), period):
-        within, across = slice(start, start + period), slice(start + period - 1, start + period + 1)
+        within, across = slice(start, start + period), slice(start - 1, start + 1)
         axes.plot(position[within], accuracy[within], color=colour, linewidth=1.5, marker="o", markersize=2.4)
-        axes.plot(position[across], accuracy[across], color=colour, linewidth=1, linestyle=":")
+        if start:
+            axes.plot(position[across], accuracy[across], color=colour, linewidth=1, linestyle=":")
 
 
 def _add_legend(figure: Figure, shown: pd.DataFrame) -> None:

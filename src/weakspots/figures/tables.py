@@ -58,15 +58,15 @@ def selected(table: pd.DataFrame) -> pd.DataFrame:
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """`measure`'s table as text, for a reader: intervals in brackets, the paper's figures after ours.
 
+    A gap within the noise is marked so, and has no interval.
+
     Columns run, padding, a validation loss per corpus, mean, worst, gap, period, n, and the paper's mean, worst, gap.
     """
     columns = {"run": table["label"], "padding": table["padding"].map(PADDING_NAMES)}
     for name in table.columns[table.columns.str.startswith("validation_loss_")]:
         columns[f"val. loss, {name.removeprefix('validation_loss_')}"] = table[name].map(_number(".3f"))
     for name in ("mean", "worst", "gap"):
-        columns[name] = [
-            f"{row[name]:.1f} [{row[f'{name}_low']:.1f}, {row[f'{name}_high']:.1f}]" for _, row in table.iterrows()
-        ]
+        columns[name] = [_estimate(row, name) for _, row in table.iterrows()]
     columns["period"] = [
         str(row["period"]) if pd.notna(row["period"]) else "flat" if row["gap_p_value"] >= LEVEL else "none"
         for _, row in table.iterrows()
@@ -89,6 +89,13 @@ def save(table: pd.DataFrame, csv: str | Path, markdown: str | Path) -> None:
         table.to_csv(path, index=False)
     with writing(markdown) as path:
         path.write_text(to_markdown(readable(table)))
+
+
+def _estimate(row: pd.Series, name: str) -> str:
+    # Extremes of a flat profile are extremes of noise, and resampling adds as much again: an interval would mislead.
+    if name != "mean" and row["gap_p_value"] >= LEVEL:
+        return f"{row[name]:.1f}" + (" (noise)" if name == "gap" else "")
+    return f"{row[name]:.1f} [{row[f'{name}_low']:.1f}, {row[f'{name}_high']:.1f}]"
 
 
 def _number(form: str):

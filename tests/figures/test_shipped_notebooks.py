@@ -1,0 +1,45 @@
+"""The notebooks are thin and stripped, and every cell of them runs on a scale's results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from planted import planted
+
+from weakspots import results
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_stripped_and_take_the_results_folder(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in code)
+    assert notebook.metadata.kernelspec.name == "python3"
+    (parameters,) = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
+    assert (
+        parameters is code[0] and "results_folder = " in parameters.source and "output_folder = " in parameters.source
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("figure_2", {"figure_2.png", "figure_2.svg", "figure_2_headline.png", "figure_2_headline.svg"}),
+        ("tables", {"selected_runs.csv", "selected_runs.md"}),
+    ],
+)
+def test_every_cell_runs_and_the_outputs_are_saved(tmp_path, monkeypatch, name, files):
+    monkeypatch.setattr(results, "read", lambda folder: planted())
+    names: dict = {}
+    for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code":
+            exec(cell.source, names)
+            if "parameters" in cell.metadata.get("tags", []):
+                assert names["output_folder"] is None, "a reader who opens the notebook writes nothing"
+                names["output_folder"] = str(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == files

@@ -1,0 +1,86 @@
+"""Results are read as far as they have been written."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from planted import answers
+
+from weakspots import results, tables
+from weakspots.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A scale of three models: one has both lookups and a loss, one has one lookup, one has not been run."""
+    training = {
+        "steps": 1, "batch_tokens": 64, "learning_rate": 1e-3, "warmup_steps": 0, "decay_fraction": 0,
+        "weight_decay": 0, "loss_on": "answers", "validation_sequences": 1,
+    }  # fmt: skip
+    recall = {
+        "source": {"kind": "recall", "keys": 12, "values": 12},
+        "tokenizer": {"kind": "words"},
+        "stages": [{"length": 32, "sequences": 8, "records": 4}],
+        "training": training,
+    }
+    config = {
+        "scale": "tiny",
+        "backbone": {"layers": 1, "width": 8, "query_heads": 1, "head_width": 8, "mlp_width": 8, "rope_base": 1e4,
+                     "initial_std": 0.02},
+        "models": {"full-1kv": {"attention": "full"}, "w8s4-1kv": {"stride": 4}, "w8s8-1kv": {}},
+        "corpora": {"recall": recall},
+        "lookup": {"corpus": "recall", "paddings": ["prefix"], "modulus": 8, "mappings": 64, "records": 6,
+                   "demonstrations": 2},
+        "cycling": {"models": []},
+        "statistics": {"bootstrap": 150},
+    }  # fmt: skip
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    for number, (model, padding) in enumerate(
+        [("full-1kv", "prefix"), ("full-1kv", "in_sequence"), ("w8s4-1kv", "prefix")]
+    ):
+        correct = answers([90.0, 20, 60, 40], modulus=8, mappings=64, seed=number)
+        table = pd.DataFrame(
+            {
+                "mapping": np.repeat(range(64), 8),
+                "position": np.tile(range(8), 64),
+                "target_position": 0,
+                "correct": correct.ravel(),
+                "answer_rank": 1,
+                "answer_probability": 0.5,
+            }
+        )
+        tables.write(table, tmp_path / "lookup" / model / f"{padding}.parquet", "lookup", {})
+    loss = tmp_path / "models" / "recall" / "full-1kv" / "validation.json"
+    loss.parent.mkdir(parents=True)
+    loss.write_text(json.dumps({"loss": 0.5, "tokens": 1_000}))
+    return tmp_path
+
+
+def test_what_has_been_run_is_read_and_the_rest_is_absent(folder):
+    read = results.read(folder)
+    assert read.runs() == [("full-1kv", "prefix"), ("full-1kv", "in_sequence"), ("w8s4-1kv", "prefix")]
+    np.testing.assert_array_equal(
+        read.outcomes["w8s4-1kv", "prefix"], answers([90.0, 20, 60, 40], modulus=8, mappings=64, seed=2)
+    )
+    assert read.losses == {"recall": {"full-1kv": 0.5}}
+    assert read.statistics.bootstrap == 150 and read.scale == "tiny"
+    assert read.full_attention_like("w8s8-1kv") == "full-1kv"
+
+
+def test_measures_are_the_same_when_asked_again(folder):
+    read = results.read(folder)
+    assert read.summary("w8s4-1kv", "prefix") is read.summary("w8s4-1kv", "prefix")
+    pd.testing.assert_frame_equal(
+        read.summary("w8s4-1kv", "prefix"), results.read(folder).summary("w8s4-1kv", "prefix")
+    )
+    assert read.periodicity("w8s4-1kv", "prefix").period == 4
+
+
+def test_a_damaged_loss_is_named(folder):
+    (folder / "models" / "recall" / "full-1kv" / "validation.json").write_text("{}")
+    with pytest.raises(UserError, match=r"validation\.json: holds no validation loss"):
+        results.read(folder)
