@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from weakspots import tracking
+from weakspots import mlflow_store, tracking
 from weakspots.errors import UserError
 
 SETTINGS = Path("results/smoke/tracking.json")
@@ -133,7 +133,7 @@ with start_job({str(SETTINGS)!r}, sys.argv[1], {{"name": sys.argv[1]}}) as job:
 def test_a_broken_store_costs_a_warning_and_no_result(
     folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tracking, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(mlflow_store, "WAIT_SECONDS", 1)
     store = folder / "results" / "mlflow.db"
     holder = None
     if damage == "locked":
@@ -174,7 +174,7 @@ def test_artifacts_are_found_after_the_folder_moved(folder: Path, monkeypatch: p
     run = runs(moved)["before"]
     assert client(moved).list_artifacts(run.info.run_id) == []  # MLflow keeps the absolute path
 
-    tracking.repair(moved / "results" / "mlflow.db")
+    mlflow_store.repair(moved / "results" / "mlflow.db")
     assert [item.path for item in client(moved).list_artifacts(run.info.run_id)] == ["tracking.json"]
 
     monkeypatch.chdir(moved)
@@ -191,7 +191,7 @@ def test_the_settings_hold_no_absolute_path(folder: Path) -> None:
 def test_browsing_before_anything_was_tracked_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="make reproduce"):
-        tracking.serve()
+        mlflow_store.serve()
 
 
 def test_importing_the_module_does_not_import_mlflow() -> None:

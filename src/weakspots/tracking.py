@@ -9,46 +9,24 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
-
 from weakspots.building import writing
-from weakspots.errors import UserError
+from weakspots.mlflow_store import Settings, connect, lock
 
 if TYPE_CHECKING:
     import pandas
     from mlflow import MlflowClient
 
-STORE = Path("results/mlflow.db")
-ARTIFACTS = "mlflow-artifacts"
 INVOCATION = "WEAKSPOTS_INVOCATION"
 """Environment variable that names the invocation; the Snakefile sets it, and its jobs inherit it wherever they run."""
 
-WAIT_SECONDS = 20
-"""How long a job waits for a store that others hold before it goes on untracked."""
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Where runs go: a sqlite file, and in it the experiment, which is named after the scale."""
-
-    experiment: str
-    store: str = str(STORE)
-
-    @property
-    def artifacts(self) -> Path:
-        return Path(self.store).resolve().parent / ARTIFACTS / self.experiment
 
 
 class Job:
@@ -153,7 +131,7 @@ def initialise(output: str | Path, experiment: str) -> None:
     """
     settings = Settings(experiment)
     try:
-        _connect(settings)
+        connect(settings)
     except Exception as error:
         _warn("create its store", error)
     with writing(output) as path:
@@ -166,7 +144,7 @@ def finish(settings: str | Path, status: str) -> None:
     if INVOCATION not in os.environ or not settings.exists():
         return  # no job has run
     try:
-        client, experiment = _connect(Settings(**json.loads(settings.read_text())))
+        client, experiment = connect(Settings(**json.loads(settings.read_text())))
         parent = _find_parent(client, experiment)
         if parent is not None:
             children = f"tags.`mlflow.parentRunId` = '{parent}' and attributes.status = 'RUNNING'"
@@ -177,39 +155,9 @@ def finish(settings: str | Path, status: str) -> None:
         _warn("close the parent run", error)
 
 
-def serve(port: int = 5000) -> None:
-    """Show the runs in MLflow's own pages, to this machine only; returns when it is stopped.
-
-    Raises UserError when nothing has been tracked yet.
-    """
-    if not STORE.exists():
-        raise UserError(f"{STORE} does not exist: nothing has been tracked yet; run `make reproduce` first")
-    repair(STORE)
-    _quiet()
-    print(f"MLflow at http://127.0.0.1:{port} (Ctrl-C stops it)", file=sys.stderr)
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    with suppress(KeyboardInterrupt):
-        subprocess.run([*command, "--backend-store-uri", f"sqlite:///{STORE.resolve()}"], check=False)
-
-
-def repair(store: str | Path) -> None:
-    """Point the artifact folders in `store` to the folder beside it: MLflow stores absolute paths, and folders move."""
-    root = Path(store).resolve().parent / ARTIFACTS
-    with closing(sqlite3.connect(store, timeout=WAIT_SECONDS)) as connection, connection:
-        for table, column, key in (
-            ("experiments", "artifact_location", "experiment_id"),
-            ("runs", "artifact_uri", "run_uuid"),
-        ):
-            for identity, location in connection.execute(f"select {key}, {column} from {table}").fetchall():
-                _, marker, inside = (location or "").rpartition(f"/{ARTIFACTS}/")
-                if marker and location != f"{root}/{inside}":
-                    statement = f"update {table} set {column} = ? where {key} = ?"
-                    connection.execute(statement, (f"{root}/{inside}", identity))
-
-
 def _open_job(settings: Path, name: str, tags: dict[str, str]) -> Job:
-    client, experiment = _connect(Settings(**json.loads(settings.read_text())))
-    with _lock(client.tracking_uri.removeprefix("sqlite:///")):
+    client, experiment = connect(Settings(**json.loads(settings.read_text())))
+    with lock(client.tracking_uri.removeprefix("sqlite:///")):
         parent = _find_parent(client, experiment)
         if parent is None:
             parent = client.create_run(
@@ -220,23 +168,6 @@ def _open_job(settings: Path, name: str, tags: dict[str, str]) -> Job:
             Job(client, parent).log_artifacts(*settings.parent.glob("config.yaml"))
     tags = {"mlflow.parentRunId": parent, "invocation": _invocation(), **_commit(tags), **tags}
     return Job(client, client.create_run(experiment, run_name=name, tags=tags).info.run_id)
-
-
-def _connect(settings: Settings) -> tuple[MlflowClient, str]:
-    """A client of the store, and the id of the experiment; both made where they are missing."""
-    _quiet()
-    from mlflow import MlflowClient
-
-    store = Path(settings.store).resolve()
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(store):
-        if store.exists() and _has_tables(store):
-            repair(store)
-        client = MlflowClient(tracking_uri=f"sqlite:///{store}")
-        experiment = client.get_experiment_by_name(settings.experiment)
-        if experiment is None:
-            return client, client.create_experiment(settings.experiment, artifact_location=str(settings.artifacts))
-    return client, experiment.experiment_id
 
 
 def _find_parent(client: MlflowClient, experiment: str) -> str | None:
@@ -253,15 +184,6 @@ def _invocation() -> str:
 def new_invocation() -> str:
     """A name for one run of the workflow: when, and by which process."""
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
-
-
-def _lock(store: str | Path) -> FileLock:
-    return FileLock(f"{store}.lock", timeout=WAIT_SECONDS)
-
-
-def _has_tables(store: Path) -> bool:
-    with closing(sqlite3.connect(store, timeout=WAIT_SECONDS)) as connection:
-        return bool(connection.execute("select 1 from sqlite_master where name = 'runs'").fetchone())
 
 
 def _commit(tags: Mapping[str, str]) -> dict[str, str]:
@@ -286,14 +208,6 @@ def _points(rows: Iterable[Mapping[str, float]]) -> Iterator[Any]:
         for key, value in row.items():
             if key != "step" and value == value:  # a missing value is not a measurement
                 yield Metric(key, float(value), now, step)
-
-
-def _quiet() -> None:
-    """Before MLflow is imported: no telemetry, no extra server processes, and none of its chatter between our lines."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _warn(what: str, error: Exception) -> None:

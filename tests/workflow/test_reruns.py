@@ -80,7 +80,7 @@ def test_a_section_reruns_the_stages_that_read_it(
     ("file", "expected"),
     [
         ("lookup/prompts.py", {"lookup_model", *FOLLOWERS}),
-        ("claims.py", {"claims"}),
+        ("claims/report.py", {"claims"}),
         ("figures/figure_2.py", {"figure_2"}),
         ("tracking.py", set()),
         ("cli.py", set()),
