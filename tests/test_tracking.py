@@ -108,7 +108,13 @@ with start_job({str(SETTINGS)!r}, "train", {{}}):
     assert parents(found)[0].info.status == "FAILED"
 
 
-def test_four_jobs_at_once_share_one_parent_and_lose_nothing(folder: Path) -> None:
+def test_four_jobs_at_once_on_a_fresh_store_share_one_parent_and_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(tracking.INVOCATION, "one")
+    SETTINGS.parent.mkdir(parents=True)
+    SETTINGS.write_text('{"experiment": "smoke"}')
     code = f"""
 import sys, pandas
 from weakspots.tracking import start_job

@@ -86,6 +86,7 @@ def repair(store: str | Path) -> None:
 
 
 def lock(store: str | Path) -> FileLock:
+    """Held by whoever may be the first to use a store, or the first job of an invocation."""
     return FileLock(f"{store}.lock", timeout=WAIT_SECONDS)
 
 
@@ -98,5 +99,5 @@ def _quiet() -> None:
     """Before MLflow is imported: no telemetry, no extra server processes, and none of its chatter between our lines."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
