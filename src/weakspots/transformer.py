@@ -75,7 +75,8 @@ class WeakSpotsConfig(PreTrainedConfig):
 
     def model_row(self) -> ModelRow:
         """The row of the model table this model was built from."""
-        return ModelRow.model_validate(self.row or {"attention": "full", "kv_heads": self.num_key_value_heads})
+        row = {"attention": "full", "kv_heads": self.num_key_value_heads} if self.row is None else self.row
+        return ModelRow.model_validate(row)
 
 
 class Attention(nn.Module):
@@ -97,7 +98,9 @@ class Attention(nn.Module):
             normalised = self.row.qk_norm or self.row.post_norm
             self.entry_norm = nn.Parameter(torch.ones(self.width)) if normalised else None
 
-    def entries(self, hidden: torch.Tensor, lead: int | None = None, first: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    def entries(
+        self, hidden: torch.Tensor, lead: int | None = None, first: int = 0
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Finished entries (normalised, rotated) of the windows in `hidden` `[B, T, E]`: key and value `[B, K, N, D]`.
 
         Entry j is rotated by position j * S.

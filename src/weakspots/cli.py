@@ -1,0 +1,234 @@
+"""`weakspots <stage>`: every rule of the workflow is one of these calls. The only place that reads and writes results.
+
+Each call finds its files beside the configuration it is given (`results/<scale>/config.yaml`), logs to the terminal
+and to a file, is tracked as one MLflow run, and writes its output whole or not at all. Heavy libraries are imported by
+the stage that needs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from weakspots import workflow
+from weakspots.config import PADDINGS, Config, load, schema
+from weakspots.errors import UserError
+from weakspots.workflow import Layout
+
+_log = logging.getLogger("weakspots")
+
+
+def tokenize(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Prepare a corpus: train or load its tokenizer, write its token shards."""
+    _known(arguments.corpus, config.corpora, "corpora")
+    from weakspots.building import building
+    from weakspots.data.prepare import prepare
+    from weakspots.provenance import config_hash, provenance, stage_digest
+    from weakspots.tracking import start_job
+
+    settings = workflow.data_settings(config, arguments.corpus)
+    origin = provenance(settings, "data", config.corpora[arguments.corpus].seed)
+    output = Path(layout.data(arguments.corpus))
+    with start_job(layout.tracking, f"data {arguments.corpus}", settings, origin) as job:
+        with building(output, config_hash([settings, stage_digest("data")])) as folder:
+            manifest = prepare(config.corpora[arguments.corpus], arguments.corpus, folder, arguments.workers)
+        job.log_metrics({f"{part}_tokens": counts["tokens"] for part, counts in manifest["parts"].items()})
+        job.log_dataset(arguments.corpus, _digest(output), output)
+        job.log_artifacts(output / "manifest.json", output / "tokenizer")
+
+
+def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Train one model on one corpus; a killed run continues from its last checkpoint."""
+    _known(arguments.corpus, config.corpora, "corpora")
+    _known(arguments.model, config.models, "models")
+    from weakspots import tables
+    from weakspots.building import building
+    from weakspots.provenance import config_hash, provenance, stage_digest
+    from weakspots.tracking import start_job
+    from weakspots.training import loop
+
+    corpus, row = config.corpora[arguments.corpus], config.models[arguments.model]
+    settings = workflow.train_settings(config, arguments.corpus, arguments.model)
+    origin = provenance(settings, "train", row.seed)
+    output, data = Path(layout.model(arguments.corpus, arguments.model)), Path(layout.data(arguments.corpus))
+    if not (data / "manifest.json").exists():
+        raise UserError(f"{data} holds no prepared corpus: run `weakspots tokenize {arguments.corpus}` first")
+    key = config_hash([settings, stage_digest("train"), _digest(data)])
+    with start_job(layout.tracking, f"train {arguments.corpus}/{arguments.model}", settings, origin) as job:
+        job.log_dataset(arguments.corpus, _digest(data), data)
+        with building(output, key) as folder:
+            result = loop.train(row, config.backbone, corpus, data, folder)
+            tables.write(result["training"], folder / "training.parquet", "training", origin)
+            tables.write(result["gates"], folder / "gates.parquet", "gates", origin)
+            loop.write_validation(folder / "validation.json", result["validation"])
+        job.log_metrics(result["training"])
+        job.log_metrics({f"validation_{name}": value for name, value in result["validation"].iloc[0].items()})
+        job.log_artifacts(output)
+
+
+def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Ask one model every lookup prompt under one padding."""
+    _known(arguments.model, config.models, "models")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from weakspots import statistics, tables
+    from weakspots.lookup.prompts import prompts, words_in_use
+    from weakspots.lookup.score import score
+    from weakspots.provenance import provenance
+    from weakspots.tracking import start_job
+
+    settings = workflow.lookup_settings(config)
+    origin = provenance([settings, arguments.padding], "lookup", config.lookup.seed)
+    output = Path(layout.lookup(arguments.model, arguments.padding))
+    folder = Path(layout.model(config.lookup.corpus, arguments.model))
+    if not (folder / "config.json").exists():
+        raise UserError(
+            f"{folder} holds no trained model: run `weakspots train {config.lookup.corpus} {arguments.model}` first"
+        )
+    asked = prompts(config.lookup, arguments.padding, *words_in_use(config.corpora[config.lookup.corpus]))
+    name = f"lookup {arguments.model}/{arguments.padding}"
+    with start_job(layout.tracking, name, {**settings, "padding": arguments.padding}, origin) as job:
+        try:
+            model = AutoModelForCausalLM.from_pretrained(folder)
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+        except Exception as error:  # transformers raises many kinds for a damaged folder
+            raise UserError(f"{folder} does not load ({str(error).splitlines()[0]}): train it again") from error
+        _log.info("%d prompts of %d tokens", len(asked), asked.length)
+        table = score(model, tokenizer, asked, config.lookup.batch)
+        tables.write(table, output, "lookup", origin)
+        accuracy = 100 * statistics.outcomes(table).mean(axis=0)
+        summary = {"mean": accuracy.mean(), "worst": accuracy.min(), "gap": accuracy.max() - accuracy.min()}
+        _log.info("mean %(mean).1f %%, worst %(worst).1f %%, gap %(gap).1f points", summary)
+        job.log_metrics({f"accuracy_{key}": float(value) for key, value in summary.items()})
+        job.log_artifacts(output)
+
+
+def figure(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Run the notebook of one figure or table."""
+    from weakspots.notebooks import execute
+    from weakspots.provenance import provenance
+    from weakspots.tracking import start_job
+
+    settings = workflow.shown_settings(config)
+    origin = provenance(settings, arguments.name, config.statistics.seed)
+    with start_job(layout.tracking, f"figure {arguments.name}", {"figure": arguments.name}, origin) as job:
+        execute(arguments.name, layout)
+        names = [Path(layout.figure(arguments.name, "")).parent, Path(layout.table("x", "")).parent]
+        stem = "selected_runs" if arguments.name == "tables" else arguments.name
+        job.log_artifacts(*[path for folder in names for path in sorted(folder.glob(f"{stem}*"))])
+
+
+def claims(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Judge the claims of the paper by the result tables."""
+    from weakspots import claims, results, tables
+    from weakspots.building import writing
+    from weakspots.claims.report import to_frame, to_markdown
+    from weakspots.provenance import provenance
+    from weakspots.tracking import start_job
+
+    settings = workflow.shown_settings(config)
+    origin = provenance(settings, "claims", config.statistics.seed)
+    with start_job(layout.tracking, "claims", {"statistics": settings["statistics"]}, origin) as job:
+        frame = to_frame(claims.judge(results.read(layout.root)))
+        parquet, markdown = Path(layout.claims("parquet")), Path(layout.claims("md"))
+        tables.write(frame, parquet, "claims", origin)
+        with writing(markdown) as path:
+            path.write_text(to_markdown(frame))
+        verdicts = frame[frame["model"].isna()]["status"].value_counts()
+        _log.info("claims: %s", ", ".join(f"{count} {status}" for status, count in verdicts.items()))
+        job.log_metrics({status.replace(" ", "_"): int(count) for status, count in verdicts.items()})
+        job.log_artifacts(parquet, markdown)
+
+
+def _digest(data: Path) -> str:
+    """The hash of a prepared corpus: of its manifest, which holds the hashes of all its files."""
+    from weakspots.provenance import config_hash
+
+    return config_hash(json.loads((data / "manifest.json").read_text()))
+
+
+def _known(name: str, table: dict, key: str) -> None:
+    if name not in table:
+        raise UserError(f"{name!r} is not among {key} of the configuration: {', '.join(table)}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="weakspots", description=__doc__.splitlines()[0])
+    stages = parser.add_subparsers(dest="stage", required=True, metavar="stage")
+
+    def stage(run: Callable, *positional: str) -> argparse.ArgumentParser:
+        added = stages.add_parser(run.__name__, help=run.__doc__.splitlines()[0])
+        for name in positional:
+            added.add_argument(name, choices=PADDINGS if name == "padding" else None)
+        added.add_argument("--config", required=True, type=Path, help="results/<scale>/config.yaml")
+        added.add_argument("--log", type=Path, help="log file; the terminal shows the same lines")
+        added.set_defaults(run=run, positional=positional)
+        return added
+
+    stage(tokenize, "corpus").add_argument("--workers", type=int, default=1, help="threads of the tokenizer")
+    stage(train, "corpus", "model")
+    stage(lookup, "model", "padding")
+    stage(figure, "name")
+    stage(claims)
+    stages.add_parser("schema", help="Print the JSON schema of the configuration.")
+    browser = stages.add_parser("mlflow", help="Open the tracked runs in MLflow's page, on this machine only.")
+    browser.add_argument("--port", type=int, default=5000)
+    return parser
+
+
+def _log_to(file: Path | None, name: str) -> None:
+    """Every line goes to the terminal, marked with the job's name since jobs run side by side, and to `file`."""
+    terminal = logging.StreamHandler(sys.stderr)
+    terminal.setFormatter(logging.Formatter(f"[{name}] %(message)s"))
+    terminal.setLevel(logging.INFO)
+    handlers: list[logging.Handler] = [terminal]
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(file, mode="w"))
+        handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=handlers, force=True)
+    _log.setLevel(logging.DEBUG)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TRANSFORMERS_NO_TQDM", "1")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one stage; returns the exit status. A user's mistake is one or two lines, its traceback is in the log."""
+    parsed = _parser().parse_args(arguments)
+    if parsed.stage == "schema":
+        print(schema(), end="")
+        return 0
+    if parsed.stage == "mlflow":
+        from weakspots.mlflow_store import serve
+
+        serve(parsed.port)
+        return 0
+    name = "/".join([parsed.stage, *(getattr(parsed, key) for key in parsed.positional)])
+    _log_to(parsed.log, name)
+    try:
+        parsed.run(parsed, load(parsed.config), Layout.beside(parsed.config))
+    except UserError as error:
+        print(f"[{name}] error: {error}", file=sys.stderr)
+        _log.debug("stopped by a mistake of the user", exc_info=True)
+        return 1
+    except KeyboardInterrupt:
+        print(f"[{name}] stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        where = f"; the traceback is in {parsed.log}" if parsed.log else ""
+        print(f"[{name}] failed: {type(error).__name__}: {error}{where}", file=sys.stderr)
+        _log.debug("failed", exc_info=True)
+        if not parsed.log:
+            raise
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

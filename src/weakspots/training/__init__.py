@@ -1,0 +1,1 @@
+"""Pretraining: one loop for every scale, with its schedule, batches, gate statistics and checkpoints."""

@@ -1,0 +1,80 @@
+"""Checkpoints to resume from: written whole or not at all, checked when they are read, the last two kept.
+
+Weights and optimiser moments are safetensors, everything else JSON. A checkpoint whose files do not match their hashes
+(a full disk, a torn write) is passed over for the one before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+_log = logging.getLogger(__name__)
+_KEPT = 2
+_FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+
+
+def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: dict) -> None:
+    """Writes `folder/checkpoint-<step>` and removes all but the last two. `state` must be JSON."""
+    partial = folder / "checkpoint.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_file(dict(model.named_parameters()), partial / _FILES[0])
+    moments = optimizer.state_dict()["state"]
+    save_file(
+        {f"{index}.{name}": value.contiguous() for index, values in moments.items() for name, value in values.items()},
+        partial / _FILES[1],
+    )
+    (partial / _FILES[2]).write_text(json.dumps(state))
+    (partial / "hashes.json").write_text(json.dumps({name: _sha256(partial / name) for name in _FILES}))
+    final = folder / f"checkpoint-{step:08d}"
+    shutil.rmtree(final, ignore_errors=True)
+    partial.rename(final)
+    for old in _all(folder)[:-_KEPT]:
+        shutil.rmtree(old)
+
+
+def restore(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict | None:
+    """Loads the newest sound checkpoint into `model` and `optimizer`; returns its state, or None without one."""
+    for checkpoint in reversed(_all(folder)):
+        try:
+            hashes = json.loads((checkpoint / "hashes.json").read_text())
+            damaged = [name for name in _FILES if _sha256(checkpoint / name) != hashes[name]]
+        except (OSError, ValueError, KeyError):
+            damaged = ["hashes.json"]
+        if damaged:
+            _log.warning("%s is damaged (%s): going back to the checkpoint before it", checkpoint, ", ".join(damaged))
+            continue
+        weights = load_file(checkpoint / _FILES[0])
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(weights[name])
+        current = optimizer.state_dict()
+        current["state"] = {}
+        for key, value in load_file(checkpoint / _FILES[1]).items():
+            index, name = key.split(".", 1)
+            current["state"].setdefault(int(index), {})[name] = value
+        optimizer.load_state_dict(current)
+        return json.loads((checkpoint / _FILES[2]).read_text())
+    return None
+
+
+def clear(folder: Path) -> None:
+    """Removes all checkpoints."""
+    for checkpoint in [*_all(folder), folder / "checkpoint.partial"]:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("checkpoint-*") if path.is_dir())
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
