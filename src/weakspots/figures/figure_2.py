@@ -24,7 +24,7 @@ def measure(results: Results) -> pd.DataFrame:
     """One row per run, padding and position, in the model table's order.
 
     Columns model, label, kv_heads, stride (0: full attention), full_attention (the full-attention model with as many KV
-    heads, or None), padding, position, accuracy, low, high (percent), n (prompts).
+    heads, or None), padding, confidence (of the interval), position, accuracy, low, high (percent), n (prompts).
     """
     parts = []
     for model, padding in results.runs():
@@ -36,6 +36,7 @@ def measure(results: Results) -> pd.DataFrame:
             "stride": row.period or 0,
             "full_attention": results.full_attention_like(model) if row.compressed else None,
             "padding": padding,
+            "confidence": results.statistics.confidence,
         }
         measured = results.by_position(model, padding)
         parts.append(measured.assign(**about)[[*about, *measured.columns]])
@@ -131,7 +132,7 @@ def _add_legend(figure: Figure, shown: pd.DataFrame) -> None:
     counts = sorted(set(shown["n"]))
     n = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     subtitle = (
-        f"n = {n} prompts per point, one per key–name mapping. Bands: 95% intervals,\n"
+        f"n = {n} prompts per point, one per key–name mapping. Bands: {shown['confidence'].iloc[0]:.0%} intervals,\n"
         "Wilson for full attention, bootstrap over mappings for compressed runs."
     )
     figure.text(0.5, 1.0, subtitle, ha="center", va="bottom", fontsize=8.5)
