@@ -81,6 +81,7 @@ class _Shards:
     ):
         self.folder, self.encoder, self.shard_tokens, self.with_answers = folder, encoder, shard_tokens, with_answers
         self.lines = read_index(folder)
+        _drop_unfinished_line(folder / INDEX)
         self.next_document = self.lines[-1]["next_document"] if self.lines else start
         self.room = token_limit - sum(line["tokens"] for line in self.lines)
         self.pending: list[Tokens] = []
@@ -125,11 +126,20 @@ class _Shards:
             "exhausted": exhausted,
         }
         line["files"] = {name: _write_array(self.folder / name, array) for name, array in line["files"].items()}
-        with open(self.folder / INDEX, "a" if number else "w") as index:
+        with open(self.folder / INDEX, "a") as index:
             index.write(json.dumps(line) + "\n")
         self.lines.append(line)
         self.pending, self.pending_tokens = [], 0
         _log.info("%s: shard %d, %d tokens", self.folder.name, number, line["tokens"])
+
+
+def _drop_unfinished_line(index: Path) -> None:
+    """Cut off what a killed writer wrote of a line, so that the next line starts where it should."""
+    if index.exists():
+        content = index.read_bytes()
+        complete = content.rfind(b"\n") + 1
+        if complete != len(content):
+            os.truncate(index, complete)
 
 
 def _write_array(path: Path, array: np.ndarray) -> dict:

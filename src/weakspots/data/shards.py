@@ -27,15 +27,10 @@ INDEX = "shards.jsonl"
 
 
 def read_index(folder: Path) -> list[dict]:
-    """The lines of shards.jsonl. A line that a killed writer left unfinished is removed from the file."""
+    """The lines of shards.jsonl, without one that a killed writer left unfinished."""
     path = folder / INDEX
-    if not path.exists():
-        return []
-    content = path.read_text()
-    complete = content[: content.rfind("\n") + 1]
-    if complete != content:
-        path.write_text(complete)
-    return [json.loads(line) for line in complete.splitlines()]
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 class Sequences:
