@@ -18,6 +18,11 @@ os.environ.setdefault(tracking.INVOCATION, tracking.new_invocation())
 plan = stages.Plan.of(config)
 
 
+wildcard_constraints:
+    corpus=stages.one_of(plan.settings.corpora),
+    model=stages.one_of(plan.settings.models),
+
+
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/lookup.smk"

@@ -26,7 +26,7 @@ DIGITS = 12
 _WORDS = ("resources/animals.txt", "resources/names.txt")
 
 STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "data": ("data", (*_WORDS, "resources/prose")),
+    "data": ("data", _WORDS),
     "train": ("training", ("transformer.py",)),  # registered by name, so no import statement leads to it
     "lookup": ("lookup", _WORDS),
     "figure_2": ("figures.figure_2", ("resources/published.json",)),

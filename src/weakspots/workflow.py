@@ -6,6 +6,8 @@ what its stage depends on and nothing else.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import yaml
 from weakspots import config as configuration
 from weakspots.building import writing
 from weakspots.config import Config, LocalSource
+from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
 
 _CORPUS_OF_DATA = {"source", "tokenizer", "seed", "shard_tokens"}
@@ -63,9 +66,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Plan(Layout):
-    """The files of one scale that the workflow can make, and the settings behind each."""
+    """The files of one scale that the workflow can make, and the settings behind each.
+
+    `texts` holds, for every corpus, the files on disk that it is made of.
+    """
 
     settings: Config
+    texts: dict[str, list[str]]
 
     @classmethod
     def of(cls, data: dict) -> Plan:
@@ -76,9 +83,10 @@ class Plan(Layout):
         """
         try:
             settings = configuration.parse(data)
+            texts = {name: text_files(settings, name) for name in settings.corpora}
         except UserError as error:
             raise SystemExit(f"Error in the configuration:\n{error}") from None
-        return cls(f"results/{settings.scale}", settings)
+        return cls(f"results/{settings.scale}", settings, texts)
 
     @property
     def models(self) -> list[str]:
@@ -93,18 +101,19 @@ class Plan(Layout):
         names = self.settings.models_of(lookup.corpus)
         return [self.lookup(name, padding) for name in names for padding in lookup.paddings]
 
-    def text_files(self, corpus: str) -> list[str]:
-        """Files on disk that a corpus is made of: none unless its source is local."""
-        source = self.settings.corpora[corpus].source
-        if not isinstance(source, LocalSource):
-            return []
-        found: list[str] = []
-        for pattern in source.paths:
-            paths = [Path(pattern)] if Path(pattern).exists() else sorted(Path().glob(pattern))
-            for path in paths or [Path(pattern)]:
-                parts = sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]
-                found += map(str, parts)
-        return found
+
+def text_files(config: Config, corpus: str) -> list[str]:
+    """Files on disk that a corpus is made of: none unless its source is local.
+
+    Files in the working directory are named from there, so that a folder that moved still holds the same inputs.
+    Raises UserError where there are none.
+    """
+    source = config.corpora[corpus].source
+    if not isinstance(source, LocalSource):
+        return []
+    here = Path.cwd()
+    files = [here / file for file in source_files(source.paths)]
+    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files]
 
 
 def data_settings(config: Config, corpus: str) -> dict:
@@ -140,6 +149,11 @@ def shown_settings(config: Config) -> dict:
         "lookup": lookup_settings(config),
         "statistics": config.statistics.model_dump(mode="json"),
     }
+
+
+def one_of(names: Iterable[str]) -> str:
+    """The regular expression of a wildcard that stands for one of `names`, so that no other name is taken for one."""
+    return "|".join(map(re.escape, names))
 
 
 def rows(config: Config) -> dict:

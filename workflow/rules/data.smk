@@ -1,6 +1,6 @@
 rule data:
     input:
-        text=lambda wildcards: plan.text_files(wildcards.corpus),
+        text=lambda wildcards: plan.texts[wildcards.corpus],
     output:
         directory(plan.data("{corpus}")),
     log:

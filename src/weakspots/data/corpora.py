@@ -53,12 +53,15 @@ def documents(corpus: Corpus, stage: int, split: Split, start: int = 0) -> Itera
 
 def _local_texts(source: LocalSource, seed: int) -> Iterator[str]:
     """The texts of all files. They are shuffled, so that the first ones stand for the whole (validation needs that)."""
-    texts = [text for path in _files(source.paths) for text in _READERS[path.suffix](path, source.text_field)]
+    texts = [text for path in source_files(source.paths) for text in _READERS[path.suffix](path, source.text_field)]
     return (texts[index] for index in np.random.default_rng(seed).permutation(len(texts)))
 
 
-def _files(paths: list[str]) -> list[Path]:
-    """The files that `source.paths` names, in the order of the list and sorted inside a folder or glob."""
+def source_files(paths: list[str]) -> list[Path]:
+    """The files that `source.paths` names, in the order of the list and sorted inside a folder or glob.
+
+    Raises UserError, which names the path, where there are none.
+    """
     found: list[Path] = []
     for path in paths:
         if path.startswith(PACKAGE):
