@@ -19,8 +19,8 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 class CompressedLayer(CacheLayerMixin):
     """Cache of one chunk-compressed attention layer.
 
-    `keys` and `values` are the entries `[B, K, N, D]`; `local_keys` and `local_values` `[B, K, L, D]` are the exact tokens
-    before position `seen`; `open_hidden` `[B, M, E]` are the hidden states from the first open window on.
+    `keys` and `values` are the entries `[B, K, N, D]`; `local_keys` and `local_values` `[B, K, L, D]` are the exact
+    tokens before position `seen`; `open_hidden` `[B, M, E]` are the hidden states from the first open window on.
     """
 
     def __init__(self, memory: Memory):

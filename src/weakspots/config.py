@@ -141,10 +141,11 @@ class Corpus(Section):
             if isinstance(self.source, RecallSource):
                 if stage.records is None:
                     raise ValueError(f"stages[{number}] needs records: the recall source must know how many to write")
-                if stage.records > min(self.source.keys, self.source.values):
+                if stage.records >= min(self.source.keys, self.source.values):
                     raise ValueError(
-                        f"stages[{number}].records {stage.records} is more than the distinct words "
-                        f"(keys {self.source.keys}, values {self.source.values}): lower records or raise both"
+                        f"stages[{number}].records {stage.records} leaves no distinct words for filler "
+                        f"(source.keys {self.source.keys}, source.values {self.source.values}): lower records or "
+                        f"raise both"
                     )
                 if 1 + 4 * stage.records > stage.length:
                     raise ValueError(
@@ -154,7 +155,9 @@ class Corpus(Section):
             elif stage.records is not None:
                 raise ValueError(f"stages[{number}].records is for the recall source: remove it")
         if isinstance(self.tokenizer, WordTokenizer) != isinstance(self.source, RecallSource):
-            raise ValueError("tokenizer kind words and source kind recall go together: use bytes or pretrained for text")
+            raise ValueError(
+                "tokenizer kind words and source kind recall go together: use bytes or pretrained for text"
+            )
         if self.training.loss_on == "answers" and not isinstance(self.source, RecallSource):
             raise ValueError("training.loss_on answers needs the recall source, which marks answers: use all")
         return self
@@ -176,8 +179,8 @@ class Lookup(Section):
     def _exact(self) -> Lookup:
         if self.mappings % self.modulus**2:
             raise ValueError(
-                f"mappings {self.mappings} is no multiple of modulus² = {self.modulus**2}, so the moments of the target "
-                f"position could not be equal: use {max(1, round(self.mappings / self.modulus**2)) * self.modulus**2}"
+                f"mappings {self.mappings} is no multiple of modulus² = {self.modulus**2}, so the moments of the "
+                f"target position could not be equal: use {-(-self.mappings // self.modulus**2) * self.modulus**2}"
             )
         if self.demonstrations >= self.records:
             raise ValueError(
@@ -243,21 +246,22 @@ class Config(Section):
                     self._must_exist(model, f"corpora.{name}.models")
         if self.lookup.corpus not in self.corpora:
             raise ValueError(
-                f"lookup.corpus {self.lookup.corpus!r} is not among corpora ({', '.join(self.corpora)}): name one of them"
+                f"lookup.corpus {self.lookup.corpus!r} is not among corpora ({', '.join(self.corpora)}): name one"
             )
         source = self.corpora[self.lookup.corpus].source
-        if isinstance(source, RecallSource) and self.lookup.records > min(source.keys, source.values):
+        if isinstance(source, RecallSource) and self.lookup.records >= min(source.keys, source.values):
             raise ValueError(
-                f"lookup.records {self.lookup.records} needs as many distinct words, and corpora.{self.lookup.corpus}"
-                f".source has keys {source.keys} and values {source.values}: lower records or raise both"
+                f"lookup.records {self.lookup.records} needs more distinct words than that, and corpora."
+                f"{self.lookup.corpus}.source has keys {source.keys} and values {source.values}: lower records or "
+                f"raise both"
             )
         for model in self.cycling.models:
             self._must_exist(model, "cycling.models")
             row = self.models[model]
             if not row.can_cycle:
                 raise ValueError(
-                    f"cycling.models {model} cannot be cycled (window {row.window}, stride {row.stride}, gate {row.gate}): "
-                    f"name models with window = stride and a learned gate"
+                    f"cycling.models {model} cannot be cycled (window {row.window}, stride {row.stride}, "
+                    f"gate {row.gate}): name models with window = stride and a learned gate"
                 )
         return self
 

@@ -25,37 +25,45 @@ def names() -> tuple[str, ...]:
     return tuple((resources.files("weakspots") / "resources" / "names.txt").read_text().split())
 
 
-def filler(rng: np.random.Generator, length: int, keys: np.ndarray, values: np.ndarray) -> list:
-    """`length` words drawn from `values` and then from `keys`, split at random: no key is followed by a value."""
-    from_values = int(rng.integers(0, length + 1))
-    return [
-        *rng.choice(values, from_values).tolist(),
-        *rng.choice(keys, length - from_values).tolist(),
-    ]
+def shuffles(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
+    """`[count, size]` independent random orders of 0 .. size - 1."""
+    return rng.permuted(np.tile(np.arange(size), (count, 1)), axis=1)
 
 
-def lay_out(
-    rng: np.random.Generator, pairs: list[tuple], gaps: np.ndarray, keys: np.ndarray, values: np.ndarray
-) -> tuple[list, list[int]]:
-    """Records with filler between them.
+def compositions(rng: np.random.Generator, totals: np.ndarray, parts: int) -> np.ndarray:
+    """`[N, parts]` non-negative integers with row sums `totals` `[N]`, every composition equally likely.
 
-    `pairs` holds R (key, value) pairs, `gaps` R + 1 filler lengths: before the first record, between records, after the
-    last one. Filler is drawn from `keys` and `values`, which the caller keeps free of words that would be ambiguous.
-    Returns the words and the index of every record's key among them.
+    Bars among totals + parts - 1 places; the parts are what lies between.
     """
-    words: list = []
-    starts: list[int] = []
-    for (key, value), gap in zip(pairs, gaps[:-1], strict=True):
-        words += filler(rng, int(gap), keys, values)
-        starts.append(len(words))
-        words += [key, value]
-    words += filler(rng, int(gaps[-1]), keys, values)
-    return words, starts
+    places = totals + parts - 1
+    lots = rng.random((len(totals), places.max() + 1))
+    lots[np.arange(lots.shape[1]) >= places[:, None]] = np.inf
+    bars = np.sort(np.argsort(lots, axis=1)[:, : parts - 1], axis=1)
+    edges = np.hstack([np.full((len(totals), 1), -1), bars, places[:, None]])
+    return np.diff(edges, axis=1) - 1
 
 
-def random_gaps(rng: np.random.Generator, total: int, count: int) -> np.ndarray:
-    """`count` non-negative integers that sum to `total`, every composition equally likely."""
-    if count == 1:
-        return np.array([total])
-    bars = np.sort(rng.choice(total + count - 1, count - 1, replace=False))
-    return np.diff(np.concatenate([[-1], bars, [total + count - 1]])) - 1
+def lay_out(rng: np.random.Generator, gaps: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """`[N, 2R + filler]` words: R records with `gaps` `[N, R + 1]` words of filler before, between and after them.
+
+    All rows of `gaps` have one sum. Row n's records are the first R of `keys` `[N, K]` with the first R of `values`
+    `[N, V]`; its filler is drawn from the others, so K and V must be larger than R.
+    """
+    count, size = gaps.shape[0], gaps.shape[1] - 1
+    places = np.arange(2 * size + int(gaps[0].sum()))
+    key_at = np.cumsum(gaps[:, :-1], axis=1) + 2 * np.arange(size)
+    is_key = np.zeros((count, len(places)), dtype=np.int64)
+    np.put_along_axis(is_key, key_at, 1, axis=1)
+
+    # Inside a gap, values come first and keys after them, so that no key of the filler is followed by a value.
+    gap = np.cumsum(is_key, axis=1)
+    gap_start = np.hstack([np.zeros((count, 1), dtype=np.int64), key_at + 2])
+    from_values = rng.integers(0, gaps + 1)
+    inside = places - np.take_along_axis(gap_start, gap, axis=1)
+    spare_keys = np.take_along_axis(keys, rng.integers(size, keys.shape[1], inside.shape), axis=1)
+    spare_values = np.take_along_axis(values, rng.integers(size, values.shape[1], inside.shape), axis=1)
+    words = np.where(inside < np.take_along_axis(from_values, gap, axis=1), spare_values, spare_keys)
+
+    np.put_along_axis(words, key_at, keys[:, :size], axis=1)
+    np.put_along_axis(words, key_at + 1, values[:, :size], axis=1)
+    return words

@@ -113,8 +113,13 @@ class Attention(nn.Module):
         positions = (first + torch.arange(key.shape[2], device=key.device)) * self.memory.stride
         return self.rotary(key, self.rotary.angles(positions, key.dtype)), value
 
-    def forward(self, hidden: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None) -> torch.Tensor:
-        """`hidden` `[B, T, E]` at `positions` `[T]`, whose `angles` the rotary module gave; returns `[B, T, E]`."""
+    def forward(
+        self, hidden: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None, last: int
+    ) -> torch.Tensor:
+        """`hidden` `[B, T, E]` at `positions` `[T]`, whose `angles` the rotary module gave.
+
+        Returns the outputs of the last `last` positions, `[B, last, E]`.
+        """
         batch, length, _ = hidden.shape
         heads = self.qkv(hidden).view(batch, length, -1, self.width)
         query_key, value = heads.split([self.heads + self.kv_heads, self.kv_heads], dim=2)
@@ -125,25 +130,27 @@ class Attention(nn.Module):
             query_key = F.rms_norm(query_key, (self.width,), None, self.epsilon) * scale
         query_key = self.rotary(query_key.transpose(1, 2), angles)
         query, key = query_key.split([self.heads, self.kv_heads], dim=1)
+        query, positions = query[:, :, length - last :], positions[length - last :]
         attended = self._attend(query, key, value.transpose(1, 2), hidden, positions, cache)
-        return self.out(attended.transpose(1, 2).reshape(batch, length, -1))
+        return self.out(attended.transpose(1, 2).reshape(batch, last, -1))
 
     def _attend(self, query, key, value, hidden, positions, cache) -> torch.Tensor:
+        """Outputs `[B, H, Q, D]` of `query` at `positions`, the last of the tokens that `hidden` holds."""
         if self.memory is None:
             if cache is not None:
                 key, value = cache.update(key, value, self.layer)
             grouped = self.heads != self.kv_heads
             whole = key.shape[2] == query.shape[2]
-            seen = None if whole else positions[:, None] >= torch.arange(key.shape[2], device=key.device)
+            seen = None if whole else torch.arange(key.shape[2], device=key.device) <= positions[:, None]
             return F.scaled_dot_product_attention(query, key, value, seen, is_causal=whole, enable_gqa=grouped)
         if cache is None:
-            return choose.attend(query, key, value, *self.entries(hidden), self.memory)
-        layer: CompressedLayer = cache.layers[self.layer]
-        from_start = layer.seen == 0
-        (keys, values), key_positions, entries = layer.extend(key, value, hidden, self.entries)
-        if from_start:
+            key_positions, entries = torch.arange(key.shape[2], device=key.device), self.entries(hidden)
+        else:
+            layer: CompressedLayer = cache.layers[self.layer]
+            (key, value), key_positions, entries = layer.extend(key, value, hidden, self.entries)
+        if len(positions) == len(key_positions) and int(key_positions[0]) == 0:
             return choose.attend(query, key, value, *entries, self.memory)
-        return naive.attend(query, positions, keys, values, key_positions, *entries, self.memory)
+        return naive.attend(query, positions, key, value, key_positions, *entries, self.memory)
 
 
 class MLP(nn.Module):
@@ -169,8 +176,10 @@ class Block(nn.Module):
         self.mlp_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = MLP(config)
 
-    def forward(self, x: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None) -> torch.Tensor:
-        x = x + self.attention(self.attention_norm(x), angles, positions, cache)
+    def forward(self, x: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None, last: int) -> torch.Tensor:
+        """`[B, T, E]` to the last `last` positions, `[B, last, E]`."""
+        attended = self.attention(self.attention_norm(x), angles, positions, cache, last)
+        x = x[:, x.shape[1] - last :] + attended
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -233,8 +242,8 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast:
         """Logits `[B, T, V]` after every token, or after the last `logits_to_keep` tokens only.
 
-        With `labels` `[B, T]` (equal to `input_ids`, or -100 where a token is not to be learnt) the result holds the mean
-        loss over the labelled tokens, and no logits: they are computed at the labelled positions alone.
+        With `labels` `[B, T]` (equal to `input_ids`, or -100 where a token is not to be learnt) the result holds the
+        mean loss over the labelled tokens, and no logits: they are computed at the labelled positions alone.
         Raises ValueError where `attention_mask` hides a token before a visible one.
         """
         if attention_mask is not None and attention_mask.dim() == 2 and not bool(attention_mask[:, 0].all()):
@@ -245,15 +254,18 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         positions = torch.arange(start, start + input_ids.shape[1], device=input_ids.device)
         x = self.embed(input_ids)
         angles = self.layers[0].attention.rotary.angles(positions, x.dtype)
-        for layer in self.layers:
-            x = layer(x, angles, positions, cache)
+        length = input_ids.shape[1]
+        for number, layer in enumerate(self.layers):
+            # what nobody reads is not computed: the last layer serves the positions whose logits are kept
+            kept = min(logits_to_keep or length, length) if number + 1 == len(self.layers) else length
+            x = layer(x, angles, positions, cache, kept)
         x = self.norm(x)
         if labels is not None:
             targets = labels[:, 1:]
             learnt = targets != -100
             loss = F.cross_entropy(self.lm_head(x[:, :-1][learnt]).float(), targets[learnt])
             return CausalLMOutputWithPast(loss=loss)
-        return CausalLMOutputWithPast(logits=self.lm_head(x[:, -logits_to_keep:]), cache=cache)
+        return CausalLMOutputWithPast(logits=self.lm_head(x), cache=cache)
 
 
 AutoConfig.register(WeakSpotsConfig.model_type, WeakSpotsConfig)

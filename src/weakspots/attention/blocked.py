@@ -10,7 +10,7 @@ Two passes, each dense where it works:
 One softmax over both is the average of the two outputs weighted by their normalisers. The gradient needs no extra
 formula: the flash backward pass of each part is exact when it is given the joint output and the joint normaliser.
 
-Shapes: B batch, H query heads, K KV heads, G = H / K, T tokens, N entries, D channels, b block length, n = T / b blocks.
+Shapes: B batch, H query heads, K KV heads, G = H / K, T tokens, N entries, D channels, b block length, n = T / b.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class _Layout:
     def spread(self, entries: torch.Tensor) -> torch.Tensor:
         """`[B, K, N, D]` to `[B, H * S, N, D]`: every pseudo-head reads its KV head's entries."""
         copies = self.group * self.memory.stride
-        return entries[:, :, None].expand(-1, -1, copies, -1, -1).reshape(self.batch, -1, self.entries, entries.shape[-1])
+        return (
+            entries[:, :, None].expand(-1, -1, copies, -1, -1).reshape(self.batch, -1, self.entries, entries.shape[-1])
+        )
 
     def gather(self, gradient: torch.Tensor) -> torch.Tensor:
         """The adjoint of `spread`."""

@@ -23,8 +23,8 @@ BRANCHES = ("key", "value")
 class Compressor(nn.Module):
     """Pools every window of hidden states into one key and one value per KV head.
 
-    Parameters: `payload` `[P, E, R * K * D]` (C), `gate` `[P, E, R * K * g]` (Z), `gate_bias` `[W, R * K * g]` (b), where
-    P is W, or the number of stride-long parts whose offsets share their maps. A uniform gate has neither Z nor b.
+    Parameters: `payload` `[P, E, R * K * D]` (C), `gate` `[P, E, R * K * g]` (Z), `gate_bias` `[W, R * K * g]` (b),
+    where P is W, or the number of stride-long parts whose offsets share their maps. A uniform gate has no Z and no b.
     """
 
     def __init__(self, row: ModelRow, hidden_width: int, head_width: int):

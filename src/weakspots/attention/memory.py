@@ -1,8 +1,8 @@
 """Which keys a query sees: the geometry of the compressed memory, as arithmetic on positions.
 
-Window j reads the W tokens from `j * S - lead` on. Its entry is visible to query t as soon as the window has closed, the
-query's own token included. DeepSeek-V4 lets its first window begin before the text (`lead = W - S`, the missing tokens
-get weight 0); everywhere else `lead` is 0.
+Window j reads the W tokens from `j * S - lead` on. Its entry is visible to query t as soon as the window has closed,
+the query's own token included. DeepSeek-V4 lets its first window begin before the text (`lead = W - S`, the missing
+tokens get weight 0); everywhere else `lead` is 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Memory:
     @property
     def block(self) -> int:
         """A length such that the local tokens of a query lie in its own block of that length or the one before."""
-        return self.local_window if self.local == "sliding" else self.stride
+        return self.local_window if self.local == "sliding" else max(self.stride, self.first_query)
 
     def entry_count(self, length: int) -> int:
         """Entries that exist after `length` tokens: about `length / S`."""

@@ -9,41 +9,44 @@ that both paddings of the evaluation look like something the model has read.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import numpy as np
 
 from weakspots.config import RecallSource, Stage
 from weakspots.data.document import Document
-from weakspots.records import animals, lay_out, names, random_gaps
+from weakspots.records import animals, compositions, lay_out, names, shuffles
+
+BLOCK = 64
+"""Documents that are drawn together: they have the same amount of filler, and everything else of their own."""
 
 
-def recall_words(
+def recall_block(
     rng: np.random.Generator, length: int, records: int, keys: int, values: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One document as word numbers `[length]` (keys from 0 on, values from `keys` on) and a mask of its answers.
+    """`BLOCK` documents as word numbers `[BLOCK, length]` (keys from 0 on, values from `keys` on), and where in them
+    the answers stand, `[length]` booleans.
 
-    Filler never uses a record's key, so an animal that has a record is always followed by its name.
+    Filler never uses a record's words, so an animal that has a record is always followed by its name. A document has
+    at least as many repeats as records.
     """
-    order = rng.permutation(keys)
-    record_keys = order[:records].tolist()
-    record_values = (keys + rng.permutation(values)[:records]).tolist()
-    pairs = list(zip(record_keys, record_values, strict=True))
-    room = length - 2 * records - 2 * records  # at least as many repeats as records
-    padding = int(rng.integers(0, room + 1))
-    padding += (length - padding) % 2  # the repeats fill what is left in pairs
-    if rng.random() < 0.5:
-        before = int(rng.integers(0, padding + 1))
-        gaps = np.array([before, *[0] * (records - 1), padding - before])
-    else:
-        gaps = random_gaps(rng, padding, records + 1)
-    words, _ = lay_out(rng, pairs, gaps, order[records:], np.arange(keys, keys + values))
-    repeats = (length - len(words)) // 2
-    chosen = np.concatenate([rng.permutation(records) for _ in range(-(-repeats // records))])[:repeats]
+    shuffled_keys, shuffled_values = shuffles(rng, BLOCK, keys), shuffles(rng, BLOCK, values) + keys
+    filler = int(rng.integers(0, length - 4 * records + 1))
+    filler -= (length - filler) % 2 if filler else -((length - filler) % 2)  # the repeats fill what is left, in pairs
+    outside = np.zeros((BLOCK, records + 1), dtype=np.int64)
+    outside[:, 0] = rng.integers(0, filler + 1, BLOCK)
+    outside[:, -1] = filler - outside[:, 0]
+    between = compositions(rng, np.full(BLOCK, filler), records + 1)
+    gaps = np.where(rng.random(BLOCK)[:, None] < 0.5, outside, between)
+    body = lay_out(rng, gaps, shuffled_keys, shuffled_values)
+
+    repeats = (length - body.shape[1]) // 2
+    rounds = -(-repeats // records)
+    chosen = np.hstack([shuffles(rng, BLOCK, records) for _ in range(rounds)])[:, :repeats]
+    pairs = [np.take_along_axis(words, chosen, axis=1) for words in (shuffled_keys, shuffled_values)]
     answers = np.zeros(length, dtype=bool)
-    answers[len(words) + 1 :: 2] = True
-    for index in chosen:
-        words += pairs[index]
-    return np.array(words), answers
+    answers[body.shape[1] + 1 :: 2] = True
+    return np.hstack([body, np.stack(pairs, axis=2).reshape(BLOCK, -1)]), answers
 
 
 def recall_documents(source: RecallSource, stage: Stage, seed: tuple[int, ...], start: int) -> Iterator[Document]:
@@ -51,14 +54,13 @@ def recall_documents(source: RecallSource, stage: Stage, seed: tuple[int, ...], 
 
     Document i depends on `seed` and i alone.
     """
-    vocabulary = animals()[: source.keys] + names()[: source.values]
-    spelled = [f" {word}" for word in vocabulary]
-    ends = np.array([len(word) for word in spelled])
-    index = start
-    while True:
-        rng = np.random.default_rng((*seed, index))
-        words, answers = recall_words(rng, stage.length - 1, stage.records, source.keys, source.values)
-        stop = ends[words].cumsum()
-        spans = tuple((int(stop[i] - ends[words[i]] + 1), int(stop[i])) for i in np.flatnonzero(answers))
-        yield Document("".join(spelled[word] for word in words), spans)
-        index += 1
+    spelled = np.array([f" {word}" for word in animals()[: source.keys] + names()[: source.values]])
+    lengths = np.strings.str_len(spelled)
+    for block in count(start // BLOCK):
+        rng = np.random.default_rng((*seed, block))
+        words, answers = recall_block(rng, stage.length - 1, stage.records, source.keys, source.values)
+        ends = lengths[words].cumsum(axis=1)
+        firsts = ends - lengths[words] + 1
+        for row in range(start % BLOCK if block == start // BLOCK else 0, BLOCK):
+            spans = tuple(zip(firsts[row, answers].tolist(), ends[row, answers].tolist(), strict=True))
+            yield Document("".join(spelled[words[row]]), spans)

@@ -68,7 +68,7 @@ def prompts(lookup: Lookup, padding: str, keys: list[str], values: list[str]) ->
 
     `padding` "prefix" puts filler before and after one block of records, so that all records move with the target;
     "in_sequence" spreads it over the gaps between records, so that they do not. Both ask the same mappings. Filler
-    follows the rule of `records.filler` and never uses a word of the mapping's own records.
+    follows the rule of `records` and never uses a word of the mapping's own records.
     Raises UserError where `keys` or `values` leave no word for filler.
     """
     for kind, words in (("keys", keys), ("values", values)):
@@ -81,10 +81,10 @@ def prompts(lookup: Lookup, padding: str, keys: list[str], values: list[str]) ->
 
     # The words of the mappings do not depend on the padding: their generator is seeded apart from the filler's.
     rng = np.random.default_rng([lookup.seed, 0])
-    shuffled_keys = _shuffles(rng, lookup.mappings, len(keys))
-    shuffled_values = _shuffles(rng, lookup.mappings, len(values)) + len(keys)
+    shuffled_keys = records.shuffles(rng, lookup.mappings, len(keys))
+    shuffled_values = records.shuffles(rng, lookup.mappings, len(values)) + len(keys)
     others = np.delete(np.arange(size), target)
-    demonstrated = others[_shuffles(rng, lookup.mappings, size - 1)[:, : lookup.demonstrations]]
+    demonstrated = others[records.shuffles(rng, lookup.mappings, size - 1)[:, : lookup.demonstrations]]
     # Quotas over the mappings, at random which mapping gets which: [mappings, modulus] filler words before the target.
     quotas = matched_quotas(modulus, lookup.mappings).counts
     turns = [rng.permutation(np.repeat(np.arange(quotas.shape[1]), row)) for row in quotas]
@@ -100,10 +100,12 @@ def prompts(lookup: Lookup, padding: str, keys: list[str], values: list[str]) ->
         gaps = np.zeros((len(before), size + 1), dtype=np.int64)
         gaps[:, 0], gaps[:, -1] = before, after
     else:
-        gaps = np.hstack([_compositions(rng, before, target + 1), _compositions(rng, after, size - target)])
+        gaps = np.hstack(
+            [records.compositions(rng, before, target + 1), records.compositions(rng, after, size - target)]
+        )
 
     mapping = np.repeat(np.arange(lookup.mappings), modulus)
-    body = _lay_out(rng, gaps, shuffled_keys[mapping], shuffled_values[mapping])
+    body = records.lay_out(rng, gaps, shuffled_keys[mapping], shuffled_values[mapping])
     demonstrations = np.stack(
         [np.take_along_axis(words, demonstrated, axis=1) for words in (shuffled_keys, shuffled_values)], axis=2
     ).reshape(lookup.mappings, -1)
@@ -121,47 +123,3 @@ def prompts(lookup: Lookup, padding: str, keys: list[str], values: list[str]) ->
 def _filler_words(lookup: Lookup) -> int:
     """Filler words in a prompt: the fewest that let the target stand at r + modulus * k for k = 0, 1, 2 and every r."""
     return 3 * lookup.modulus - 1
-
-
-def _shuffles(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
-    """[count, size] independent random orders of 0 .. size - 1."""
-    return rng.permuted(np.tile(np.arange(size), (count, 1)), axis=1)
-
-
-def _compositions(rng: np.random.Generator, totals: np.ndarray, parts: int) -> np.ndarray:
-    """[N, parts] non-negative integers with row sums `totals` [N], every composition equally likely.
-
-    `records.random_gaps` for many totals at once: bars among totals + parts - 1 places, gaps are what lies between.
-    """
-    places = totals + parts - 1
-    lots = rng.random((len(totals), places.max() + 1))
-    lots[np.arange(lots.shape[1]) >= places[:, None]] = np.inf
-    bars = np.sort(np.argsort(lots, axis=1)[:, : parts - 1], axis=1)
-    edges = np.hstack([np.full((len(totals), 1), -1), bars, places[:, None]])
-    return np.diff(edges, axis=1) - 1
-
-
-def _lay_out(rng: np.random.Generator, gaps: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """[N, 2R + filler] words: R records with `gaps` [N, R + 1] words of filler around them.
-
-    Row n's records are the first R of `keys` [N, K] with the first R of `values` [N, V]; its filler comes from the
-    others. `records.lay_out` for many prompts at once.
-    """
-    count, size = gaps.shape[0], gaps.shape[1] - 1
-    places = np.arange(2 * size + int(gaps[0].sum()))
-    key_at = np.cumsum(gaps[:, :-1], axis=1) + 2 * np.arange(size)
-    is_key = np.zeros((count, len(places)), dtype=np.int64)
-    np.put_along_axis(is_key, key_at, 1, axis=1)
-
-    # Inside a gap, values come first and keys after them, so that no key of the filler is followed by a value.
-    gap = np.cumsum(is_key, axis=1)
-    gap_start = np.hstack([np.zeros((count, 1), dtype=np.int64), key_at + 2])
-    from_values = rng.integers(0, gaps + 1)
-    inside = places - np.take_along_axis(gap_start, gap, axis=1)
-    spare_keys = np.take_along_axis(keys, rng.integers(size, keys.shape[1], inside.shape), axis=1)
-    spare_values = np.take_along_axis(values, rng.integers(size, values.shape[1], inside.shape), axis=1)
-    words = np.where(inside < np.take_along_axis(from_values, gap, axis=1), spare_values, spare_keys)
-
-    np.put_along_axis(words, key_at, keys[:, :size], axis=1)
-    np.put_along_axis(words, key_at + 1, values[:, :size], axis=1)
-    return words

@@ -1,4 +1,4 @@
-"""Which sequences a step trains on: a function of the seed, the stage and the step in the stage, and of nothing else."""
+"""Which sequences a step trains on: a function of the seed, the stage and the step in the stage alone."""
 
 from __future__ import annotations
 

@@ -101,7 +101,9 @@ def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder:
         tokenizer.save_pretrained(folder)
         checkpoint.clear(folder)
     _log.info("done: validation loss %.4f", validation["loss"])
-    gates = pd.DataFrame(run.gates, columns=["step", "layer", "head", "branch", "offset", "score", "static", "per_window"])
+    gates = pd.DataFrame(
+        run.gates, columns=["step", "layer", "head", "branch", "offset", "score", "static", "per_window"]
+    )
     return {"training": pd.DataFrame(run.rows), "gates": gates, "validation": pd.DataFrame([validation])}
 
 
@@ -116,11 +118,18 @@ class _Run:
     def __init__(self, progress: Progress, step: int = 0, tokens: int = 0, rows=None, gates=None, pending=None):
         self.progress, self.step, self.tokens = progress, step, tokens
         self.rows, self.gates, self.pending = rows or [], gates or [], pending or []
-        self._since, self._tokens_then, self._started, self._start_step = time.monotonic(), tokens, time.monotonic(), step
+        self._since, self._tokens_then, self._started, self._start_step = (
+            time.monotonic(),
+            tokens,
+            time.monotonic(),
+            step,
+        )
 
     @classmethod
     def of(cls, state: dict) -> _Run:
-        return cls(Progress(**state["progress"]), *(state[key] for key in ("step", "tokens", "rows", "gates", "pending")))
+        return cls(
+            Progress(**state["progress"]), *(state[key] for key in ("step", "tokens", "rows", "gates", "pending"))
+        )
 
     def state(self) -> dict:
         return {
@@ -152,7 +161,12 @@ class _Run:
         self.pending = []
         self._since, self._tokens_then = now, self.tokens
         _log.info(
-            "step %d/%d  loss %.3f  %.1fk tokens/s  %d:%02d left", self.step, steps, loss, speed / 1e3, *divmod(round(left), 60)
+            "step %d/%d  loss %.3f  %.1fk tokens/s  %d:%02d left",
+            self.step,
+            steps,
+            loss,
+            speed / 1e3,
+            *divmod(round(left), 60),
         )
 
 

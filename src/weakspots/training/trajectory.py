@@ -68,6 +68,4 @@ def gate_statistics(model: WeakSpotsForCausalLM, tokens: torch.Tensor) -> pd.Dat
                             "per_window": per_window[branch, head].item(),
                         }
                     )
-    return pd.DataFrame(
-        rows, columns=["layer", "head", "branch", "offset", "score", "static", "per_window"]
-    )
+    return pd.DataFrame(rows, columns=["layer", "head", "branch", "offset", "score", "static", "per_window"])
