@@ -29,7 +29,12 @@ def execute(name: str, layout: Layout) -> None:
     parameters = {"results_folder": layout.root, "output_folder": str(drawn)}
     try:
         papermill.execute_notebook(
-            FOLDER / f"{name}.ipynb", log, parameters, kernel_name="python3", progress_bar=False, log_output=False
+            FOLDER / f"{name}.ipynb",
+            log,
+            parameters,
+            kernel_name="python3",
+            progress_bar=False,
+            extra_arguments=["--log-level=ERROR"],  # of the kernel, which warns about its local connection otherwise
         )
     except PapermillExecutionError as error:
         message = f"{error.ename}: {error.evalue}".removeprefix("UserError: ")

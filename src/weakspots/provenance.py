@@ -19,6 +19,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+import weakspots
+
 PACKAGE = Path(__file__).parent
 DIGITS = 12
 """Hexadecimal digits of every hash shown: short enough to read, too many to meet by accident."""
@@ -89,6 +91,7 @@ def provenance(section: object, stage: str, seed: int | None = None) -> dict[str
         "config_hash": config_hash(section),
         "source_digest": stage_digest(stage),
         "git_commit": git_commit(),
+        "weakspots_version": weakspots.__version__,
         **versions,
         "python_version": platform.python_version(),
         "seed": "none" if seed is None else str(seed),
