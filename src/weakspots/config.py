@@ -316,12 +316,15 @@ def schema() -> str:
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
 
 
-_TAGS = {"recall", "local", "hub", "words", "bytes", "pretrained"}
-
-
 def _explain(item: dict) -> str:
     """One pydantic error as a line for the person who edits the file."""
-    place = ".".join(str(part) for part in item["loc"] if part not in _TAGS) or "the configuration"
+    # after the key of a tagged union, pydantic names the tag, which is no key of the file
+    location = [
+        part
+        for before, part in zip(("", *item["loc"]), item["loc"], strict=False)
+        if before not in ("source", "tokenizer")
+    ]
+    place = ".".join(map(str, location)) or "the configuration"
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         return f"{place}: unknown key; remove it or correct its spelling"
