@@ -79,7 +79,7 @@ def test_the_workflow_follows_snakemakes_own_advice(untouched: Project) -> None:
         ({"models": {"w8s8-1kv": {"kv_heads": 3}}}, "models.w8s8-1kv.kv_heads 3 does not divide"),
         ({"cycling": {"models": ["w8s4-1kv"]}}, "cycling.models w8s4-1kv cannot be cycled"),
         ({"lookup": {"modulus": 16, "mappings": 256}}, "lookup.modulus 16 is no multiple of models.w8s6-1kv.stride 6"),
-        ({"corpora": {"recall": {"source": {"values": 3}}}}, "is more than the distinct words"),
+        ({"corpora": {"recall": {"source": {"values": 3}}}}, "values 3): lower records or raise both"),
         ({"corpora": {"prose": {"source": {"paths": ["my/text.txt"]}}}}, "my/text.txt does not exist"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
