@@ -28,6 +28,7 @@ from weakspots.attention.memory import Memory
 from weakspots.attention.rotary import Rotary
 from weakspots.cache import CompressedLayer, new_cache
 from weakspots.config import Backbone
+from weakspots.elementwise import RMSNorm, rms_norm, swiglu
 from weakspots.models import ModelRow
 
 
@@ -107,7 +108,7 @@ class Attention(nn.Module):
         """
         key, value = self.compressor(hidden, lead)
         if self.entry_norm is not None:
-            key = F.rms_norm(key, (self.width,), self.entry_norm, self.epsilon)
+            key = rms_norm(key, self.entry_norm, self.epsilon)
             if self.row.post_norm:
                 value = key
         positions = (first + torch.arange(key.shape[2], device=key.device)) * self.memory.stride
@@ -127,7 +128,7 @@ class Attention(nn.Module):
             scale = torch.cat(
                 [self.query_norm.expand(self.heads, -1), self.key_norm.expand(self.kv_heads, -1)],
             )
-            query_key = F.rms_norm(query_key, (self.width,), None, self.epsilon) * scale
+            query_key = rms_norm(query_key, scale, self.epsilon)
         query_key = self.rotary(query_key.transpose(1, 2), angles)
         query, key = query_key.split([self.heads, self.kv_heads], dim=1)
         query, positions = query[:, :, length - last :], positions[length - last :]
@@ -162,8 +163,7 @@ class MLP(nn.Module):
         self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(F.silu(gate) * up)
+        return self.down(swiglu(self.gate_up(x)))
 
 
 class Block(nn.Module):
@@ -171,9 +171,9 @@ class Block(nn.Module):
 
     def __init__(self, config: WeakSpotsConfig, layer: int):
         super().__init__()
-        self.attention_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.attention_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.attention = Attention(config, layer)
-        self.mlp_norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = MLP(config)
 
     def forward(self, x: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None, last: int) -> torch.Tensor:
@@ -195,7 +195,7 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.embed = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList([Block(config, layer) for layer in range(config.num_hidden_layers)])
-        self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
@@ -204,7 +204,7 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         std = self.config.initializer_range
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=std)
-        elif isinstance(module, nn.RMSNorm):
+        elif isinstance(module, RMSNorm):
             nn.init.ones_(module.weight)
         elif isinstance(module, Compressor):
             nn.init.normal_(module.payload, std=std)

@@ -1,6 +1,6 @@
 """The joint attention on a CPU, from torch's own flash kernel, without a T x T mask.
 
-Two passes, each dense where it works:
+Two passes, each dense where it works (a text with few entries takes one, see `_short`):
 
 - entries: the S queries that see the same entries differ in nothing but their query vector. Laid out as S more heads,
   they turn "entry j is visible from token j * S + W - 1 on" into an ordinary causal mask over T / S rows and T / S
@@ -24,6 +24,7 @@ from weakspots.attention.memory import Memory
 
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+_FEW = 64  # entries up to which one dense pass is quicker than two of the kernel
 _HIDDEN = -1e30  # finite, so that a row that sees no local token gets weight 0 in the average instead of NaN
 
 
@@ -106,9 +107,13 @@ class _Layout:
         missing = self.blocks * self.memory.block - self.length
         return F.pad(x, (0, 0, 0, missing)) if missing else x.contiguous()
 
-    def mask(self, dtype: torch.dtype) -> torch.Tensor:
-        """Additive mask `[B * n, 1, G * b, 2b]`."""
+    def mask(self, dtype: torch.dtype, entries: int = 0) -> torch.Tensor:
+        """Additive mask `[B * n, 1, G * b, 2b + entries]`."""
         mask = _local_mask(self.memory, self.blocks * self.memory.block, dtype)
+        if entries:
+            positions = torch.arange(mask.shape[0] * mask.shape[1]).view(*mask.shape[:2], 1)
+            hidden = torch.arange(entries) >= self.memory.entries_seen(positions)
+            mask = torch.cat([mask, torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, _HIDDEN)], dim=2)
         mask = mask[None, :, None].expand(self.batch, -1, self.group, -1, -1)
         return mask.reshape(self.batch * self.blocks, 1, -1, mask.shape[-1])
 
@@ -171,4 +176,26 @@ def attend(
     `queries` is `[B, H, T, D]`, local `keys` and `values` `[B, K, T, D]`, entries `[B, K, N, D]` with
     N = `memory.entry_count(T)`. Equals `naive.attend` to rounding, with gradients for all five tensors.
     """
+    if entry_keys.shape[2] <= _FEW:
+        return _short(queries, keys, values, entry_keys, entry_values, memory)
     return _JointAttention.apply(queries, keys, values, entry_keys, entry_values, memory)
+
+
+def _short(queries, keys, values, entry_keys, entry_values, memory) -> torch.Tensor:
+    """Every block of queries against its local keys and all entries at once.
+
+    The kernel's cost per call outweighs its saving where there are few entries.
+    """
+    batch, heads, length, width = queries.shape
+    layout = _Layout(memory, batch, heads, keys.shape[1], length, entry_keys.shape[2])
+
+    def with_entries(tokens: torch.Tensor, entries: torch.Tensor) -> torch.Tensor:
+        entries = entries[:, None].expand(-1, layout.blocks, -1, -1, -1).flatten(0, 1)
+        return torch.cat([layout.key_blocks(tokens), entries], dim=2).flatten(0, 1)
+
+    visible_keys = with_entries(keys, entry_keys)
+    mask = layout.mask(queries.dtype, layout.entries).expand(-1, layout.kv_heads, -1, -1).flatten(0, 1)
+    blocks = layout.query_blocks(queries).flatten(0, 1)
+    scores = torch.baddbmm(mask, blocks, visible_keys.transpose(1, 2), alpha=width**-0.5)
+    out = torch.bmm(scores.softmax(dim=-1), with_entries(values, entry_values))
+    return layout.unblock(out.unflatten(0, (-1, layout.kv_heads)))

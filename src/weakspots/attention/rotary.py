@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from weakspots.elementwise import rotate_halves
+
 
 class Rotary(nn.Module):
     """Angles for `channels` rotating channels (even; 0 for a model without positions) at base `base`.
@@ -35,17 +37,12 @@ class Rotary(nn.Module):
             return x
         cos, sin = angles
         still = x.shape[-1] - self.channels
-        if not still:
-            return x * cos + self._half_turn(x) * sin
-        rest, turning = x.split([still, self.channels] if self.last else [self.channels, still], dim=-1)
+        if not still and not self.last:
+            return rotate_halves(x, cos, sin)
         if not self.last:
-            rest, turning = turning, rest
-        turned = turning * cos + self._half_turn(turning) * sin
-        return torch.cat([rest, turned] if self.last else [turned, rest], dim=-1)
-
-    def _half_turn(self, x: torch.Tensor) -> torch.Tensor:
-        if self.last:
-            even, odd = x[..., 0::2], x[..., 1::2]
-            return torch.stack([-odd, even], dim=-1).flatten(-2)
-        first, second = x.chunk(2, dim=-1)
-        return torch.cat([-second, first], dim=-1)
+            turning, rest = x.split([self.channels, still], dim=-1)
+            return torch.cat([rotate_halves(turning, cos, sin), rest], dim=-1)
+        rest, turning = x.split([still, self.channels], dim=-1)
+        even, odd = turning[..., 0::2], turning[..., 1::2]
+        turned = turning * cos + torch.stack([-odd, even], dim=-1).flatten(-2) * sin
+        return torch.cat([rest, turned], dim=-1)

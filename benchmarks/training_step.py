@@ -1,0 +1,95 @@
+"""A training step at laptop shape: this project's full attention against transformers' Qwen3, float32, one run.
+
+    python benchmarks/training_step.py [--threads 1] [--rounds 15]
+
+Same shape, same batch, same optimiser; rounds are interleaved and the medians compared. Exits with 1 below the bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from weakspots.config import load
+from weakspots.models import ModelRow
+from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+
+BAR = 1.2
+
+
+def qwen3(shape: WeakSpotsConfig) -> Qwen3ForCausalLM:
+    """transformers' model of the same shape."""
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=shape.vocab_size,
+            hidden_size=shape.hidden_size,
+            intermediate_size=shape.intermediate_size,
+            num_hidden_layers=shape.num_hidden_layers,
+            num_attention_heads=shape.num_attention_heads,
+            num_key_value_heads=shape.num_key_value_heads,
+            head_dim=shape.head_dim,
+            rope_parameters={"rope_type": "default", "rope_theta": shape.rope_base},
+            tie_word_embeddings=True,
+        )
+    )
+
+
+def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, labels: torch.Tensor) -> float:
+    """Seconds of one forward, backward, clip and update."""
+    begin = time.perf_counter()
+    model(input_ids=inputs, labels=labels).loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    """Prints the table; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    config = load("config.yaml")
+    corpus = config.corpora["recall"]
+    length = corpus.stages[-1].length
+    batch = corpus.training.batch_tokens // length
+    vocabulary = corpus.source.keys + corpus.source.values + 1
+    inputs = torch.randint(0, vocabulary, (batch, length))
+    labels = inputs.masked_fill(torch.arange(length) % 4 != 1, -100)  # a quarter of the tokens are answers
+
+    def ours(row: ModelRow) -> WeakSpotsForCausalLM:
+        return WeakSpotsForCausalLM(WeakSpotsConfig.of(row, config.backbone, vocabulary))
+
+    shape = WeakSpotsConfig.of(ModelRow(attention="full"), config.backbone, vocabulary)
+    models = {
+        "transformers Qwen3": qwen3(shape),
+        "full attention": ours(ModelRow(attention="full")),
+        "W8/S8": ours(ModelRow()),
+        "W8/S4": ours(ModelRow(stride=4)),
+    }
+    optimizers = {name: torch.optim.AdamW(model.parameters(), fused=True) for name, model in models.items()}
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for number in range(arguments.rounds + 2):
+        for name, model in models.items():
+            seconds = step(model, optimizers[name], inputs, labels)
+            if number >= 2:
+                times[name].append(seconds)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    print(f"batch {batch} x {length} tokens, {arguments.threads} thread(s), median of {arguments.rounds} steps")
+    for name, seconds in medians.items():
+        ratio = medians["transformers Qwen3"] / seconds
+        print(f"  {name:20s} {1e3 * seconds:7.1f} ms  {batch * length / seconds / 1e3:6.1f}k tokens/s  {ratio:5.2f}x")
+    ratio = medians["transformers Qwen3"] / medians["full attention"]
+    print(f"full attention against transformers' Qwen3: {ratio:.2f} (bar {BAR})")
+    return 0 if ratio >= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
