@@ -53,7 +53,7 @@ test: $(READY)
 	snakemake $(SMOKE) 2>&1 | grep 'Nothing to be done'
 
 bench: $(READY)
-	for script in benchmarks/*.py; do python "$$script"; done
+	missed=0; for script in benchmarks/*.py; do python "$$script" || missed=1; done; exit $$missed
 
 mlflow: $(READY)
 	weakspots mlflow --port $(PORT)

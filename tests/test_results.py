@@ -33,7 +33,7 @@ def folder(tmp_path):
                      "initial_std": 0.02},
         "models": {"full-1kv": {"attention": "full"}, "w8s4-1kv": {"stride": 4}, "w8s8-1kv": {}},
         "corpora": {"recall": recall},
-        "lookup": {"corpus": "recall", "paddings": ["prefix"], "modulus": 8, "mappings": 64, "records": 6,
+        "lookup": {"corpus": "recall", "paddings": ["prefix", "in_sequence"], "modulus": 8, "mappings": 64, "records": 6,
                    "demonstrations": 2},
         "cycling": {"models": []},
         "statistics": {"bootstrap": 150},
@@ -84,3 +84,11 @@ def test_a_damaged_loss_is_named(folder):
     (folder / "models" / "recall" / "full-1kv" / "validation.json").write_text("{}")
     with pytest.raises(UserError, match=r"validation\.json: holds no validation loss"):
         results.read(folder)
+
+
+def test_tables_left_from_an_earlier_configuration_are_not_results(folder):
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["lookup"]["paddings"] = ["prefix"]
+    config["corpora"]["recall"]["models"] = ["full-1kv"]
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    assert results.read(folder).runs() == [("full-1kv", "prefix")]

@@ -31,7 +31,7 @@ def tokenize(arguments: argparse.Namespace, config: Config, layout: Layout) -> N
     from weakspots.provenance import config_hash, provenance, stage_digest
     from weakspots.tracking import start_job
 
-    settings = workflow.data_settings(config, arguments.corpus)
+    settings = config.corpora[arguments.corpus].data_settings()
     origin = provenance(settings, "data", config.corpora[arguments.corpus].seed)
     output = Path(layout.data(arguments.corpus))
     with start_job(layout.tracking, f"data {arguments.corpus}", settings, origin) as job:
@@ -74,6 +74,7 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
 def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     """Ask one model every lookup prompt under one padding."""
     _known(arguments.model, config.models, "models")
+    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from weakspots import statistics, tables
@@ -94,7 +95,7 @@ def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
     name = f"lookup {arguments.model}/{arguments.padding}"
     with start_job(layout.tracking, name, {**settings, "padding": arguments.padding}, origin) as job:
         try:
-            model = AutoModelForCausalLM.from_pretrained(folder)
+            model = AutoModelForCausalLM.from_pretrained(folder).to("cuda" if torch.cuda.is_available() else "cpu")
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except Exception as error:  # transformers raises many kinds for a damaged folder
             raise UserError(f"{folder} does not load ({str(error).splitlines()[0]}): train it again") from error
@@ -118,9 +119,21 @@ def figure(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
     origin = provenance(settings, arguments.name, config.statistics.seed)
     with start_job(layout.tracking, f"figure {arguments.name}", {"figure": arguments.name}, origin) as job:
         execute(arguments.name, layout)
-        names = [Path(layout.figure(arguments.name, "")).parent, Path(layout.table("x", "")).parent]
-        stem = "selected_runs" if arguments.name == "tables" else arguments.name
-        job.log_artifacts(*[path for folder in names for path in sorted(folder.glob(f"{stem}*"))])
+        drawn = Path(layout.figure(arguments.name, "")).parent.glob(f"{arguments.name}*")
+        written = Path(layout.table("x", "")).parent.glob("*") if arguments.name == "tables" else ()
+        job.log_artifacts(*sorted([*drawn, *written]))
+
+
+def mlflow(arguments: argparse.Namespace) -> None:
+    """Open the tracked runs in MLflow's page, on this machine only."""
+    from weakspots.mlflow_store import serve
+
+    serve(arguments.port)
+
+
+def print_schema(_arguments: argparse.Namespace) -> None:
+    """Print the JSON schema of the configuration."""
+    print(schema(), end="")
 
 
 def claims(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
@@ -173,9 +186,11 @@ def _parser() -> argparse.ArgumentParser:
     stage(lookup, "model", "padding")
     stage(figure, "name")
     stage(claims)
-    stages.add_parser("schema", help="Print the JSON schema of the configuration.")
-    browser = stages.add_parser("mlflow", help="Open the tracked runs in MLflow's page, on this machine only.")
+    shown = stages.add_parser("schema", help=print_schema.__doc__)
+    shown.set_defaults(run=print_schema, positional=(), config=None, log=None)
+    browser = stages.add_parser("mlflow", help=mlflow.__doc__)
     browser.add_argument("--port", type=int, default=5000)
+    browser.set_defaults(run=mlflow, positional=(), config=None, log=None)
     return parser
 
 
@@ -199,18 +214,13 @@ def _log_to(file: Path | None, name: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one stage; returns the exit status. A user's mistake is one or two lines, its traceback is in the log."""
     parsed = _parser().parse_args(arguments)
-    if parsed.stage == "schema":
-        print(schema(), end="")
-        return 0
-    if parsed.stage == "mlflow":
-        from weakspots.mlflow_store import serve
-
-        serve(parsed.port)
-        return 0
     name = "/".join([parsed.stage, *(getattr(parsed, key) for key in parsed.positional)])
     _log_to(parsed.log, name)
     try:
-        parsed.run(parsed, load(parsed.config), Layout.beside(parsed.config))
+        if parsed.config is None:
+            parsed.run(parsed)
+        else:
+            parsed.run(parsed, load(parsed.config), Layout.beside(parsed.config))
     except UserError as error:
         print(f"[{name}] error: {error}", file=sys.stderr)
         _log.debug("stopped by a mistake of the user", exc_info=True)

@@ -89,7 +89,7 @@ class PretrainedTokenizer(Section):
 class Stage(Section):
     """One stage of the training data: sequences of one length, until the loss is low enough or the steps are used up.
 
-    `records` and `gap` are for the recall source only, `until_loss` may end every stage but the last.
+    `records` is for the recall source only. The last stage goes on to the end of training.
     """
 
     length: int = Field(ge=4, description="tokens per sequence")
@@ -132,6 +132,12 @@ class Corpus(Section):
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Corpus:
+        last = self.stages[-1]
+        if last.until_loss is not None or last.max_steps is not None:
+            raise ValueError(
+                f"stages[{len(self.stages) - 1}] is the last and goes on to the end of training: "
+                "remove its until_loss and max_steps, and set training.steps"
+            )
         for number, stage in enumerate(self.stages):
             if self.training.batch_tokens < stage.length:
                 raise ValueError(
@@ -161,6 +167,16 @@ class Corpus(Section):
         if self.training.loss_on == "answers" and not isinstance(self.source, RecallSource):
             raise ValueError("training.loss_on answers needs the recall source, which marks answers: use all")
         return self
+
+    def data_settings(self) -> dict:
+        """What the prepared data depend on: everything but how models train on them."""
+        return {
+            **self.model_dump(mode="json", include={"source", "tokenizer", "seed", "shard_tokens"}),
+            "stages": [
+                stage.model_dump(mode="json", include={"length", "sequences", "records"}) for stage in self.stages
+            ],
+            "validation_sequences": self.training.validation_sequences,
+        }
 
 
 class Lookup(Section):

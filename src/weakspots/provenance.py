@@ -33,7 +33,7 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "lookup": ("lookup", _WORDS),
     "figure_2": ("figures.figure_2", ("resources/published.json",)),
     "tables": ("figures.tables", ("resources/published.json",)),
-    "claims": ("claims", ("resources/published.json",)),
+    "claims": ("claims", ()),
 }
 """Every stage of the pipeline: the module that does its work, and the package's resources it reads."""
 

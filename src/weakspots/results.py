@@ -100,14 +100,14 @@ def read(folder: str | Path) -> Results:
     config = load(places.config)
     outcomes = {
         (model, padding): statistics.outcomes(tables.read(path, "lookup"))
-        for model in config.models
-        for padding in PADDINGS
+        for model in config.models_of(config.lookup.corpus)
+        for padding in config.lookup.paddings
         if (path := Path(places.lookup(model, padding))).exists()
     }
     losses = {
         corpus: {
             model: _validation_loss(path)
-            for model in config.models
+            for model in config.models_of(corpus)
             if (path := Path(places.model(corpus, model), "validation.json")).exists()
         }
         for corpus in config.corpora

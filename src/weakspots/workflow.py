@@ -19,9 +19,6 @@ from weakspots.config import Config, LocalSource
 from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
 
-_CORPUS_OF_DATA = {"source", "tokenizer", "seed", "shard_tokens"}
-_STAGE_OF_DATA = {"length", "sequences", "records"}
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -114,16 +111,6 @@ def text_files(config: Config, corpus: str) -> list[str]:
     here = Path.cwd()
     files = [here / file for file in source_files(source.paths)]
     return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files]
-
-
-def data_settings(config: Config, corpus: str) -> dict:
-    """What a corpus's shards depend on: its source and tokenizer, and the shape of its sequences."""
-    chosen = config.corpora[corpus]
-    return {
-        **chosen.model_dump(mode="json", include=_CORPUS_OF_DATA),
-        "stages": [stage.model_dump(mode="json", include=_STAGE_OF_DATA) for stage in chosen.stages],
-        "validation_sequences": chosen.training.validation_sequences,
-    }
 
 
 def train_settings(config: Config, corpus: str, model: str) -> dict:

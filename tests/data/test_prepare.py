@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from weakspots.config import Corpus
 from weakspots.data.corpora import documents
-from weakspots.data.prepare import MANIFEST, data_configuration, prepare
+from weakspots.data.prepare import MANIFEST, prepare
 from weakspots.data.shards import INDEX, Sequences
 from weakspots.errors import UserError
 
@@ -91,7 +91,7 @@ def test_the_manifest_counts_and_hashes_every_file(tmp_path, text_corpus):
         "train-1": 20 * 64,
     }
     assert manifest["vocabulary"] == 400
-    assert manifest["configuration"] == data_configuration(corpus)
+    assert manifest["configuration"] == corpus.data_settings()
 
 
 def test_a_second_call_changes_nothing(tmp_path, text_corpus):
@@ -187,5 +187,5 @@ def test_a_folder_of_another_configuration_is_refused(tmp_path, text_corpus):
 def test_how_models_train_is_no_part_of_the_data(text_corpus):
     corpus = text_corpus()
     faster = corpus.model_copy(update={"training": corpus.training.model_copy(update={"learning_rate": 1.0})})
-    assert data_configuration(faster) == data_configuration(corpus)
-    assert data_configuration(text_corpus(seed=1)) != data_configuration(corpus)
+    assert faster.data_settings() == corpus.data_settings()
+    assert text_corpus(seed=1).data_settings() != corpus.data_settings()

@@ -10,7 +10,9 @@ rule data:
     threads: 8
     params:
         config=plan.config,
-        settings=lambda wildcards: stages.data_settings(plan.settings, wildcards.corpus),
+        settings=lambda wildcards: plan.settings.corpora[
+            wildcards.corpus
+        ].data_settings(),
         source=stage_digest("data"),
     shell:
         "weakspots tokenize {wildcards.corpus} --workers {threads} --config {params.config} --log {log}"

@@ -30,15 +30,6 @@ from weakspots.errors import UserError
 MANIFEST = "manifest.json"
 
 
-def data_configuration(corpus: Corpus) -> dict:
-    """What of a corpus' configuration decides its data: everything but how the models train on it."""
-    return {
-        **corpus.model_dump(mode="json", include={"source", "tokenizer", "seed", "shard_tokens"}),
-        "stages": [stage.model_dump(include={"length", "sequences", "records"}) for stage in corpus.stages],
-        "validation_sequences": corpus.training.validation_sequences,
-    }
-
-
 def prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
     """Tokenize and pack the corpus called `name` into the folder `output`; returns the manifest.
 
@@ -56,7 +47,7 @@ def prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
 
 def _prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
     output.mkdir(parents=True, exist_ok=True)
-    manifest = {"corpus": name, "configuration": data_configuration(corpus)}
+    manifest = {"corpus": name, "configuration": corpus.data_settings()}
     _begin(output, manifest)
     encoder = Encoder(_tokenizer(corpus, output / "tokenizer"))
 

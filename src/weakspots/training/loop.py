@@ -171,13 +171,11 @@ class _Run:
 
 
 def _optimizer(model: torch.nn.Module, corpus: Corpus) -> torch.optim.AdamW:
-    """AdamW; vectors (norms, gate biases of one head) are not decayed."""
+    """AdamW; matrices and gate biases are decayed, norms are not."""
     training = corpus.training
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
     groups = [
-        {"params": matrices, "weight_decay": training.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": training.weight_decay},
+        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=training.learning_rate, betas=training.betas, fused=True)
 
