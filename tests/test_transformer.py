@@ -157,6 +157,18 @@ def test_the_loss_is_the_cross_entropy_of_the_labelled_next_tokens():
         torch.testing.assert_close(model(inputs, labels=labels).loss, expected)
 
 
+@EVERY_ROW
+def test_computing_only_what_is_learnt_gives_the_gradients_of_the_whole(row):
+    model, inputs = build(row), text(45)
+    labels = inputs.masked_fill(torch.rand(2, 45, generator=torch.Generator().manual_seed(1)) < 0.7, -100)
+    parameters = dict(model.named_parameters())
+    whole = torch.nn.functional.cross_entropy(model(inputs).logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+    expected = torch.autograd.grad(whole, list(parameters.values()))
+    found = torch.autograd.grad(model(inputs, labels=labels).loss, list(parameters.values()))
+    for name, ours, theirs in zip(parameters, found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-3, msg=lambda text, name=name: f"{name}: {text}")
+
+
 def test_left_padding_is_refused():
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[1, :3] = 0

@@ -119,7 +119,7 @@ class Attention(nn.Module):
     ) -> torch.Tensor:
         """`hidden` `[B, T, E]` at `positions` `[T]`, whose `angles` the rotary module gave.
 
-        Returns the outputs of the last `last` positions, `[B, last, E]`.
+        Returns what the heads read at the last `last` positions, `[B, last, H * D]`, for `out` to project.
         """
         batch, length, _ = hidden.shape
         heads = self.qkv(hidden).view(batch, length, -1, self.width)
@@ -133,7 +133,7 @@ class Attention(nn.Module):
         query, key = query_key.split([self.heads, self.kv_heads], dim=1)
         query, positions = query[:, :, length - last :], positions[length - last :]
         attended = self._attend(query, key, value.transpose(1, 2), hidden, positions, cache)
-        return self.out(attended.transpose(1, 2).reshape(batch, last, -1))
+        return attended.transpose(1, 2).reshape(batch, last, -1)
 
     def _attend(self, query, key, value, hidden, positions, cache) -> torch.Tensor:
         """Outputs `[B, H, Q, D]` of `query` at `positions`, the last of the tokens that `hidden` holds."""
@@ -176,10 +176,24 @@ class Block(nn.Module):
         self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = MLP(config)
 
-    def forward(self, x: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None, last: int) -> torch.Tensor:
-        """`[B, T, E]` to the last `last` positions, `[B, last, E]`."""
+    def forward(
+        self,
+        x: torch.Tensor,
+        angles,
+        positions: torch.Tensor,
+        cache: Cache | None,
+        last: int,
+        chosen: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """`[B, T, E]` to `[B, last, E]`, the last `last` positions.
+
+        With `chosen` `[n]`, numbers of tokens among the B * last, to these tokens only, `[n, E]`.
+        """
         attended = self.attention(self.attention_norm(x), angles, positions, cache, last)
-        x = x[:, x.shape[1] - last :] + attended
+        x = x[:, x.shape[1] - last :]
+        if chosen is not None:
+            attended, x = (tensor.flatten(0, 1).index_select(0, chosen) for tensor in (attended, x))
+        x = x + self.attention.out(attended)
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -254,17 +268,15 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         positions = torch.arange(start, start + input_ids.shape[1], device=input_ids.device)
         x = self.embed(input_ids)
         angles = self.layers[0].attention.rotary.angles(positions, x.dtype)
-        length = input_ids.shape[1]
-        for number, layer in enumerate(self.layers):
-            # what nobody reads is not computed: the last layer serves the positions whose logits are kept
-            kept = min(logits_to_keep or length, length) if number + 1 == len(self.layers) else length
-            x = layer(x, angles, positions, cache, kept)
-        x = self.norm(x)
+        for layer in self.layers[:-1]:
+            x = layer(x, angles, positions, cache, x.shape[1])
+        # What nobody reads is not computed: the last layer serves the positions whose logits or losses are asked for.
         if labels is not None:
-            targets = labels[:, 1:]
-            learnt = targets != -100
-            loss = F.cross_entropy(self.lm_head(x[:, :-1][learnt]).float(), targets[learnt])
-            return CausalLMOutputWithPast(loss=loss)
+            targets = F.pad(labels[:, 1:], (0, 1), value=-100).flatten()
+            learnt = (targets != -100).nonzero()[:, 0]
+            x = self.norm(self.layers[-1](x, angles, positions, cache, x.shape[1], learnt))
+            return CausalLMOutputWithPast(loss=F.cross_entropy(self.lm_head(x).float(), targets[learnt]))
+        x = self.norm(self.layers[-1](x, angles, positions, cache, min(logits_to_keep or x.shape[1], x.shape[1])))
         return CausalLMOutputWithPast(logits=self.lm_head(x), cache=cache)
 
 
