@@ -33,8 +33,8 @@ def folder(tmp_path):
                      "initial_std": 0.02},
         "models": {"full-1kv": {"attention": "full"}, "w8s4-1kv": {"stride": 4}, "w8s8-1kv": {}},
         "corpora": {"recall": recall},
-        "lookup": {"corpus": "recall", "paddings": ["prefix", "in_sequence"], "modulus": 8, "mappings": 64, "records": 6,
-                   "demonstrations": 2},
+        "lookup": {"corpus": "recall", "paddings": ["prefix", "in_sequence"], "modulus": 8, "mappings": 64,
+                   "records": 6, "demonstrations": 2},
         "cycling": {"models": []},
         "statistics": {"bootstrap": 150},
     }  # fmt: skip

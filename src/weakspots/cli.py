@@ -72,8 +72,10 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
 
 
 def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
-    """Ask one model every lookup prompt under one padding."""
+    """Ask one model every lookup prompt, under the paddings named or all of the configuration."""
     _known(arguments.model, config.models, "models")
+    for padding in arguments.padding:
+        _known(padding, dict.fromkeys(config.lookup.paddings), "lookup.paddings")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -84,29 +86,33 @@ def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
     from weakspots.tracking import start_job
 
     settings = workflow.lookup_settings(config)
-    origin = provenance([settings, arguments.padding], "lookup", config.lookup.seed)
-    output = Path(layout.lookup(arguments.model, arguments.padding))
     folder = Path(layout.model(config.lookup.corpus, arguments.model))
     if not (folder / "config.json").exists():
         raise UserError(
             f"{folder} holds no trained model: run `weakspots train {config.lookup.corpus} {arguments.model}` first"
         )
-    asked = prompts(config.lookup, arguments.padding, *words_in_use(config.corpora[config.lookup.corpus]))
-    name = f"lookup {arguments.model}/{arguments.padding}"
-    with start_job(layout.tracking, name, {**settings, "padding": arguments.padding}, origin) as job:
+    origin = provenance(settings, "lookup", config.lookup.seed)
+    with start_job(layout.tracking, f"lookup {arguments.model}", settings, origin) as job:
         try:
             model = AutoModelForCausalLM.from_pretrained(folder).to("cuda" if torch.cuda.is_available() else "cpu")
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except Exception as error:  # transformers raises many kinds for a damaged folder
             raise UserError(f"{folder} does not load ({str(error).splitlines()[0]}): train it again") from error
-        _log.info("%d prompts of %d tokens", len(asked), asked.length)
-        table = score(model, tokenizer, asked, config.lookup.batch)
-        tables.write(table, output, "lookup", origin)
-        accuracy = 100 * statistics.outcomes(table).mean(axis=0)
-        summary = {"mean": accuracy.mean(), "worst": accuracy.min(), "gap": accuracy.max() - accuracy.min()}
-        _log.info("mean %(mean).1f %%, worst %(worst).1f %%, gap %(gap).1f points", summary)
-        job.log_metrics({f"accuracy_{key}": float(value) for key, value in summary.items()})
-        job.log_artifacts(output)
+        words = words_in_use(config.corpora[config.lookup.corpus])
+        for padding in arguments.padding or config.lookup.paddings:
+            asked = prompts(config.lookup, padding, *words)
+            table = score(model, tokenizer, asked, config.lookup.batch)
+            output = Path(layout.lookup(arguments.model, padding))
+            tables.write(table, output, "lookup", origin)
+            accuracy = 100 * statistics.outcomes(table).mean(axis=0)
+            summary = {"mean": accuracy.mean(), "worst": accuracy.min(), "gap": accuracy.max() - accuracy.min()}
+            _log.info(
+                f"{padding} padding, {len(asked)} prompts of {asked.length} tokens: "
+                "mean %(mean).1f %%, worst %(worst).1f %%, gap %(gap).1f points",
+                summary,
+            )
+            job.log_metrics({f"{padding}_accuracy_{key}": float(value) for key, value in summary.items()})
+        job.log_artifacts(output.parent)
 
 
 def figure(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
@@ -175,7 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     def stage(run: Callable, *positional: str) -> argparse.ArgumentParser:
         added = stages.add_parser(run.__name__, help=run.__doc__.splitlines()[0])
         for name in positional:
-            added.add_argument(name, choices=PADDINGS if name == "padding" else None)
+            added.add_argument(name)
         added.add_argument("--config", required=True, type=Path, help="results/<scale>/config.yaml")
         added.add_argument("--log", type=Path, help="log file; the terminal shows the same lines")
         added.set_defaults(run=run, positional=positional)
@@ -183,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
 
     stage(tokenize, "corpus").add_argument("--workers", type=int, default=1, help="threads of the tokenizer")
     stage(train, "corpus", "model")
-    stage(lookup, "model", "padding")
+    stage(lookup, "model").add_argument("padding", nargs="*", help=f"{' or '.join(PADDINGS)}; all if none is named")
     stage(figure, "name")
     stage(claims)
     shown = stages.add_parser("schema", help=print_schema.__doc__)

@@ -126,7 +126,7 @@ def train_settings(config: Config, corpus: str, model: str) -> dict:
 
 def lookup_settings(config: Config) -> dict:
     """What a lookup table depends on besides its model: the prompts, and not how many are read at a time."""
-    return config.lookup.model_dump(mode="json", exclude={"paddings", "batch"})
+    return config.lookup.model_dump(mode="json", exclude={"batch"})
 
 
 def shown_settings(config: Config) -> dict:

@@ -31,7 +31,7 @@ if stage in ("tokenize", "train"):
     Path(folder, "content").write_text(os.environ["OMP_NUM_THREADS"])
 else:
     paths = {{
-        "lookup": lambda: [layout.lookup(*words)],
+        "lookup": lambda: [layout.lookup(words[0], padding) for padding in ("prefix", "in_sequence")],
         "figure": lambda: [layout.figure(words[0], suffix) for suffix in ("png", "svg", "ipynb")]
         + [layout.figure("figure_2_headline", suffix) for suffix in ("png", "svg")]
         + [layout.table("selected_runs", suffix) for suffix in ("csv", "md")],

@@ -23,10 +23,10 @@ def settings_of(scale: str) -> config.Config:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_every_scale_plans_every_model_with_every_padding(untouched: Project, scale: str) -> None:
+def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale: str) -> None:
     settings = settings_of(scale)
     evaluated = settings.models_of(settings.lookup.corpus)
-    expected = {f"lookup_model {model} {padding}" for model in evaluated for padding in settings.lookup.paddings}
+    expected = {f"lookup_model {model}" for model in evaluated}
     expected |= {f"train_model {corpus} {model}" for corpus in settings.corpora for model in settings.models_of(corpus)}
     expected |= {f"data {corpus}" for corpus in settings.corpora}
     expected |= {"figure_2", "tables", "claims"}

@@ -7,9 +7,9 @@ rule lookup_model:
     input:
         model=plan.model(plan.settings.lookup.corpus, "{model}"),
     output:
-        plan.lookup("{model}", "{padding}"),
+        [plan.lookup("{model}", padding) for padding in plan.settings.lookup.paddings],
     log:
-        plan.log("lookup", "{model}", "{padding}"),
+        plan.log("lookup", "{model}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
@@ -18,4 +18,4 @@ rule lookup_model:
         settings=stages.lookup_settings(plan.settings),
         source=stage_digest("lookup"),
     shell:
-        "weakspots lookup {wildcards.model} {wildcards.padding} --config {params.config} --log {log}"
+        "weakspots lookup {wildcards.model} --config {params.config} --log {log}"
