@@ -7,22 +7,50 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from weakspots.config.corpus import (
+    BytePairTokenizer,
+    Corpus,
+    HubSource,
+    LocalSource,
+    PretrainedTokenizer,
+    RecallSource,
+    Stage,
+    Training,
+    WordTokenizer,
+)
+from weakspots.config.section import Section
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
 
+__all__ = [
+    "PADDINGS",
+    "Backbone",
+    "BytePairTokenizer",
+    "Config",
+    "Corpus",
+    "Cycling",
+    "HubSource",
+    "LocalSource",
+    "Lookup",
+    "PretrainedTokenizer",
+    "RecallSource",
+    "Stage",
+    "Statistics",
+    "Training",
+    "WordTokenizer",
+    "load",
+    "merge",
+    "parse",
+    "schema",
+]
+
 PADDINGS = ("prefix", "in_sequence")
 """Where the lookup evaluation puts the filler that moves the target: before all records, or in the gaps between."""
-
-
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are refused, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Backbone(Section):
@@ -36,147 +64,6 @@ class Backbone(Section):
     rope_base: float = Field(gt=0)
     norm_epsilon: float = Field(1e-6, gt=0)
     initial_std: float = Field(gt=0, description="standard deviation of the initial weights; 0.02 is Qwen's at 1,024")
-
-
-class RecallSource(Section):
-    """Documents of records (a key word, then its value), fillers and repeats of the records."""
-
-    kind: Literal["recall"]
-    keys: int = Field(ge=2, description="distinct animals in use")
-    values: int = Field(ge=2, description="distinct names in use")
-
-
-class LocalSource(Section):
-    """Text files on disk: .txt (one document a file), .jsonl or .parquet (one document a row)."""
-
-    kind: Literal["local"]
-    paths: list[str] = Field(min_length=1, description="files, folders or globs, from the working directory")
-    text_field: str = Field("text", description="the JSONL key or Parquet column that holds the text")
-
-
-class HubSource(Section):
-    """A Hugging Face data set by name or local folder, streamed."""
-
-    kind: Literal["hub"]
-    path: str
-    name: str | None = Field(None, description="the data set's configuration")
-    split: str = "train"
-    revision: str | None = None
-    text_field: str = "text"
-
-
-class WordTokenizer(Section):
-    """One token per word of the lookup vocabulary: for the generated corpus."""
-
-    kind: Literal["words"]
-
-
-class BytePairTokenizer(Section):
-    """Byte-level BPE, trained on the corpus."""
-
-    kind: Literal["bytes"]
-    vocabulary: int = Field(ge=257)
-    training_documents: int = Field(ge=1, description="how many of the first documents it is trained on")
-
-
-class PretrainedTokenizer(Section):
-    """Any tokenizer folder or hub id that transformers loads."""
-
-    kind: Literal["pretrained"]
-    path: str
-
-
-class Stage(Section):
-    """One stage of the training data: sequences of one length, until the loss is low enough or the steps are used up.
-
-    `records` is for the recall source only. The last stage goes on to the end of training.
-    """
-
-    length: int = Field(ge=4, description="tokens per sequence")
-    sequences: int = Field(ge=1, description="sequences prepared; training starts over when they are used up")
-    records: int | None = Field(None, ge=1, description="recall: records in one document")
-    until_loss: float | None = Field(None, gt=0, description="move on when the smoothed loss falls below this")
-    max_steps: int | None = Field(None, ge=1, description="move on after this many steps at the latest")
-
-
-class Training(Section):
-    """Optimisation (AdamW) of one model on one corpus."""
-
-    steps: int = Field(ge=1)
-    batch_tokens: int = Field(ge=1, description="tokens per step; a batch holds batch_tokens / length sequences")
-    learning_rate: float = Field(gt=0)
-    warmup_steps: int = Field(ge=0)
-    decay_fraction: float = Field(ge=0, le=1, description="share of the steps, at the end, over which the rate falls")
-    final_rate: float = Field(0.0, ge=0, le=1, description="learning rate at the end, as a share of the peak")
-    weight_decay: float = Field(ge=0)
-    betas: tuple[float, float] = (0.9, 0.95)
-    clip_norm: float = Field(1.0, gt=0)
-    loss_on: Literal["all", "answers"] = Field(description="all tokens, or only the values of repeated keys")
-    precision: Literal["no", "bf16"] = "no"
-    log_every: int = Field(20, ge=1, description="steps between two rows of training.parquet")
-    checkpoint_steps: list[int] = Field(default_factory=list, description="steps at which gate statistics are taken")
-    resume_every: int = Field(200, ge=1, description="steps between two checkpoints to resume from")
-    validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
-
-
-class Corpus(Section):
-    """A corpus, and how the models named in `models` train on it."""
-
-    source: Annotated[RecallSource | LocalSource | HubSource, Field(discriminator="kind")]
-    tokenizer: Annotated[WordTokenizer | BytePairTokenizer | PretrainedTokenizer, Field(discriminator="kind")]
-    seed: int = 0
-    shard_tokens: int = Field(2_000_000, ge=1024, description="tokens per shard file")
-    stages: list[Stage] = Field(min_length=1)
-    training: Training
-    models: Literal["all"] | list[str] = "all"
-
-    @model_validator(mode="after")
-    def _stages_fit(self) -> Corpus:
-        last = self.stages[-1]
-        if last.until_loss is not None or last.max_steps is not None:
-            raise ValueError(
-                f"stages[{len(self.stages) - 1}] is the last and goes on to the end of training: "
-                "remove its until_loss and max_steps, and set training.steps"
-            )
-        for number, stage in enumerate(self.stages):
-            if self.training.batch_tokens < stage.length:
-                raise ValueError(
-                    f"training.batch_tokens {self.training.batch_tokens} holds no sequence of stages[{number}].length "
-                    f"{stage.length}: raise batch_tokens to at least {stage.length}"
-                )
-            if isinstance(self.source, RecallSource):
-                if stage.records is None:
-                    raise ValueError(f"stages[{number}] needs records: the recall source must know how many to write")
-                if stage.records >= min(self.source.keys, self.source.values):
-                    raise ValueError(
-                        f"stages[{number}].records {stage.records} leaves no distinct words for filler "
-                        f"(source.keys {self.source.keys}, source.values {self.source.values}): lower records or "
-                        f"raise both"
-                    )
-                if 1 + 4 * stage.records > stage.length:
-                    raise ValueError(
-                        f"stages[{number}].length {stage.length} is too short for {stage.records} records and one "
-                        f"repeat of each: raise length to at least {1 + 4 * stage.records}"
-                    )
-            elif stage.records is not None:
-                raise ValueError(f"stages[{number}].records is for the recall source: remove it")
-        if isinstance(self.tokenizer, WordTokenizer) != isinstance(self.source, RecallSource):
-            raise ValueError(
-                "tokenizer kind words and source kind recall go together: use bytes or pretrained for text"
-            )
-        if self.training.loss_on == "answers" and not isinstance(self.source, RecallSource):
-            raise ValueError("training.loss_on answers needs the recall source, which marks answers: use all")
-        return self
-
-    def data_settings(self) -> dict:
-        """What the prepared data depend on: everything but how models train on them."""
-        return {
-            **self.model_dump(mode="json", include={"source", "tokenizer", "seed", "shard_tokens"}),
-            "stages": [
-                stage.model_dump(mode="json", include={"length", "sequences", "records"}) for stage in self.stages
-            ],
-            "validation_sequences": self.training.validation_sequences,
-        }
 
 
 class Lookup(Section):
