@@ -1,13 +1,12 @@
 """Training: the same curve for a seed, undisturbed or resumed; gate statistics that mean what they say."""
 
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from rows import BACKBONE, TABLE, build
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from weakspots.attention.compressor import Compressor
 from weakspots.config import Corpus, Stage
@@ -99,7 +98,7 @@ def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, mon
         pd.testing.assert_frame_equal(left, right, check_exact=True)
     one, two = weights(tmp_path / "undisturbed"), weights(tmp_path / "resumed")
     assert all(torch.equal(one[key], two[key]) for key in one)
-    assert not list((tmp_path / "resumed").glob("checkpoint*"))
+    assert not list((tmp_path / "resumed").glob("checkpoint-*"))
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "hashes.json"])
@@ -201,4 +200,13 @@ def test_the_saved_folder_is_complete(data, tmp_path):
     loop.train(TABLE["w8s8-1kv"], BACKBONE, CORPUS, data, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= names
-    shutil.rmtree(tmp_path)
+
+
+def test_the_weights_of_chosen_steps_are_kept_and_load(data, tmp_path):
+    loop.train(TABLE["w8s8-1kv"], BACKBONE, CORPUS, data, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-000000", "step-000009"]
+    first, middle, last = (
+        AutoModelForCausalLM.from_pretrained(folder).embed.weight
+        for folder in (tmp_path / "checkpoints/step-000000", tmp_path / "checkpoints/step-000009", tmp_path)
+    )
+    assert not torch.equal(first, middle) and not torch.equal(middle, last)

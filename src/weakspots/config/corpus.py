@@ -85,7 +85,9 @@ class Training(Section):
     loss_on: Literal["all", "answers"] = Field(description="all tokens, or only the values of repeated keys")
     precision: Literal["no", "bf16"] = "no"
     log_every: int = Field(20, ge=1, description="steps between two rows of training.parquet")
-    checkpoint_steps: list[int] = Field(default_factory=list, description="steps at which gate statistics are taken")
+    checkpoint_steps: list[int] = Field(
+        default_factory=list, description="steps whose weights and gate statistics are kept; 0 is the start"
+    )
     resume_every: int = Field(200, ge=1, description="steps between two checkpoints to resume from")
     validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
 

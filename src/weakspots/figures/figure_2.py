@@ -54,7 +54,7 @@ def draw(table: pd.DataFrame, models: Sequence[str] | None = None, columns: int 
         col_wrap=min(columns, len(shown)),
         height=1.85,
         aspect=1.65,
-        ylim=(0, 100),
+        ylim=(-3, 103),  # a line at 0 or 100 is drawn whole
         xlim=(-0.6, table["position"].max() + 0.6),
         despine=True,
         sharex=False,  # each panel marks its own periods, so each has its own ticks
@@ -62,7 +62,7 @@ def draw(table: pd.DataFrame, models: Sequence[str] | None = None, columns: int 
     for model, axes in grid.axes_dict.items():
         _draw_run(axes, table[table["model"] == model], table)
     grid.set_axis_labels(f"target-key position mod {table['position'].max() + 1}", "accuracy (%)")
-    grid.figure.tight_layout(h_pad=0.9, w_pad=0.8)
+    grid.figure.tight_layout(h_pad=1.3, w_pad=0.8)
     _add_legend(grid.figure, table[table["model"].isin(shown)])
     return grid.figure
 

@@ -30,9 +30,10 @@ _GATE_TOKENS = 16_384  # tokens of the validation part whose windows the gate st
 def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder: Path) -> dict[str, pd.DataFrame]:
     """Trains one model of the table on the shards in `data` and saves it, with its tokenizer, to `folder`.
 
-    Continues from the newest checkpoint in `folder`, if there is one. Returns the tables "training" (one row per logged
-    step), "gates" (one row per checkpoint step, gate and offset; empty for full attention) and "validation" (one row:
-    loss and tokens). On a CPU the result is bit-identical for a seed, interrupted or not.
+    At `checkpoint_steps` gate statistics are taken, and the weights are kept under `checkpoints/` there.
+    Continues from the newest resumable state in `folder`, if there is one. Returns the tables "training" (one row per
+    logged step), "gates" (one row per checkpoint step, gate and offset; empty for full attention) and "validation"
+    (one row: loss and tokens). On a CPU the result is bit-identical for a seed, interrupted or not.
     Raises UserError when the loss is no longer finite, naming the step and the sequences.
     """
     training = corpus.training
@@ -55,9 +56,12 @@ def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder:
     _log.info("%d parameters, %d steps of %d tokens", bare.num_parameters(), training.steps, training.batch_tokens)
 
     def observe() -> None:
-        if accelerator.is_main_process and run.step in training.checkpoint_steps:
-            table = gate_statistics(bare, gate_tokens.to(accelerator.device))
-            run.gates += table.assign(step=run.step).to_dict("records")
+        if not accelerator.is_main_process or run.step not in training.checkpoint_steps:
+            return
+        table = gate_statistics(bare, gate_tokens.to(accelerator.device))
+        run.gates += table.assign(step=run.step).to_dict("records")
+        if run.step < training.steps:  # the last one is the model itself
+            bare.save_pretrained(folder / "checkpoints" / f"step-{run.step:06d}")
 
     if run.step == 0:
         observe()
