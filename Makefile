@@ -1,4 +1,4 @@
-# Two commands do everything, set-up included: `make reproduce` and `make test`. Python 3.11 or newer, no root.
+# Two commands do everything, set-up included: `make reproduce` and `make test`. Python 3.11 to 3.13, no root.
 #   make reproduce               every model, table, figure and claim at laptop scale
 #   make test                    everything that CI checks
 #   make train | lookup | figure_2 | tables | claims    one stage or figure
@@ -24,7 +24,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 setup: $(READY)
 
 $(READY): envs/lock.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "Python 3.11 or newer is needed and $(PYTHON) is %d.%d: make PYTHON=/path/to/python3.11" % v[:2])'
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(not (3, 11) <= v[:2] <= (3, 13) and "Python 3.11 to 3.13 is needed and $(PYTHON) is %d.%d: make PYTHON=/path/to/python3.11" % v[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --disable-pip-version-check -q -r envs/lock.txt
 	$(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
@@ -49,7 +49,7 @@ test: $(READY)
 	snakemake --dry-run --quiet $(SMOKE)
 	snakemake --dry-run --quiet --configfile workflow/scales/paper.yaml
 	rm -rf results/smoke
-	time snakemake $(SMOKE)
+	time timeout 240 snakemake $(SMOKE)
 	snakemake $(SMOKE) 2>&1 | grep 'Nothing to be done'
 
 bench: $(READY)
@@ -59,7 +59,7 @@ mlflow: $(READY)
 	weakspots mlflow --port $(PORT)
 
 schema: $(READY)
-	python -c 'from weakspots.config import schema; print(schema(), end="")' > workflow/schemas/config.schema.json
+	weakspots schema > workflow/schemas/config.schema.json
 
 clean:
 	rm -rf $(VENV) .snakemake .pytest_cache .ruff_cache .hypothesis build src/*.egg-info

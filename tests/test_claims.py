@@ -148,7 +148,7 @@ def test_boundary_phase_is_usually_weakest_only_if_most_runs_say_so():
 
 
 @pytest.mark.parametrize(
-    ("flat", "missing", "status"), [(1, 0, "holds"), (2, 0, "fails"), (0, 2, "holds"), (0, 3, "not run")]
+    ("flat", "missing", "status"), [(1, 0, "holds"), (2, 0, "fails"), (0, 1, "not run"), (0, 3, "not run")]
 )
 def test_three_of_four_seeds_must_show_the_gap(flat, missing, status):
     seeds = ["w8s8-1kv", "w8s8-1kv-seed43", "w8s8-1kv-seed44", "w8s8-1kv-seed45"]
@@ -156,7 +156,7 @@ def test_three_of_four_seeds_must_show_the_gap(flat, missing, status):
     whole = verdict("seeds-agree", planted(changes))
     assert whole.status == status
     if status != "not run":
-        assert whole.seeds == ", ".join(["42", "43", "44", "45"][: 4 - missing])
+        assert whole.seeds == "42, 43, 44, 45"
 
 
 # The paper's own figures, and what a reader gets

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import weakspots
 from weakspots import provenance
 from weakspots.models import ModelRow
 
@@ -101,4 +102,5 @@ def test_provenance_is_text_that_json_holds() -> None:
     assert json.loads(json.dumps(origin)) == origin
     assert origin["seed"] == "42"
     assert origin["torch_version"].startswith("2.")
+    assert origin["weakspots_version"] == weakspots.__version__
     assert provenance.provenance(ModelRow(), "train")["seed"] == "none"

@@ -200,6 +200,9 @@ def test_browsing_before_anything_was_tracked_says_what_to_do(tmp_path: Path, mo
         mlflow_store.serve()
 
 
-def test_importing_the_module_does_not_import_mlflow() -> None:
-    code = "import sys, weakspots.tracking; sys.exit('mlflow' in sys.modules)"
+def test_what_the_snakefile_and_the_command_line_import_is_light() -> None:
+    heavy = {"mlflow", "torch", "transformers", "datasets"}
+    code = (
+        f"import sys, weakspots.tracking, weakspots.workflow, weakspots.cli; sys.exit(bool({heavy} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Output that appears whole or not at all: the only way the command line writes files and folders."""
+"""Output that appears whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`weakspots <stage>`: every rule of the workflow is one of these calls. The only place that reads and writes results.
+"""`weakspots <stage>`: every rule of the workflow is one of these calls. It says which files a stage reads and writes.
 
 Each call finds its files beside the configuration it is given (`results/<scale>/config.yaml`), logs to the terminal
 and to a file, is tracked as one MLflow run, and writes its output whole or not at all. Heavy libraries are imported by
@@ -8,6 +8,7 @@ the stage that needs them.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -23,7 +24,7 @@ from weakspots.workflow import Layout
 _log = logging.getLogger("weakspots")
 
 
-def tokenize(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+def data(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     """Prepare a corpus: train or load its tokenizer, write its token shards."""
     _known(arguments.corpus, config.corpora, "corpora")
     from weakspots.building import building
@@ -31,14 +32,19 @@ def tokenize(arguments: argparse.Namespace, config: Config, layout: Layout) -> N
     from weakspots.provenance import config_hash, provenance, stage_digest
     from weakspots.tracking import start_job
 
-    settings = config.corpora[arguments.corpus].data_settings()
-    origin = provenance(settings, "data", config.corpora[arguments.corpus].seed)
-    output = Path(layout.data(arguments.corpus))
-    with start_job(layout.tracking, f"data {arguments.corpus}", settings, origin) as job:
-        with building(output, config_hash([settings, stage_digest("data")])) as folder:
-            manifest = prepare(config.corpora[arguments.corpus], arguments.corpus, folder, arguments.workers)
+    name, corpus = arguments.corpus, config.corpora[arguments.corpus]
+    settings = corpus.data_settings()
+    origin = provenance(settings, "data", corpus.seed)
+    output = Path(layout.data(name))
+    with start_job(layout.tracking, f"data {name}", settings, origin) as job:
+        # a stopped job goes on only with the very texts it began with
+        texts = {
+            path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in workflow.text_files(config, name)
+        }
+        with building(output, config_hash([settings, texts, stage_digest("data")])) as folder:
+            manifest = prepare(corpus, name, folder, arguments.workers)
         job.log_metrics({f"{part}_tokens": counts["tokens"] for part, counts in manifest["parts"].items()})
-        job.log_dataset(arguments.corpus, manifest["digest"], output)
+        job.log_dataset(name, manifest["digest"], output)
         job.log_artifacts(output / "manifest.json", output / "tokenizer")
 
 
@@ -55,14 +61,14 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
     corpus, row = config.corpora[arguments.corpus], config.models[arguments.model]
     settings = workflow.train_settings(config, arguments.corpus, arguments.model)
     origin = provenance(settings, "train", row.seed)
-    output, data = Path(layout.model(arguments.corpus, arguments.model)), Path(layout.data(arguments.corpus))
-    if not (data / "manifest.json").exists():
-        raise UserError(f"{data} holds no prepared corpus: run `weakspots tokenize {arguments.corpus}` first")
-    key = config_hash([settings, stage_digest("train"), _digest(data)])
+    output, shards = Path(layout.model(arguments.corpus, arguments.model)), Path(layout.data(arguments.corpus))
+    if not (shards / "manifest.json").exists():
+        raise UserError(f"{shards} holds no prepared corpus: run `weakspots data {arguments.corpus}` first")
+    key = config_hash([settings, stage_digest("train"), _digest(shards)])
     with start_job(layout.tracking, f"train {arguments.corpus}/{arguments.model}", settings, origin) as job:
-        job.log_dataset(arguments.corpus, _digest(data), data)
+        job.log_dataset(arguments.corpus, _digest(shards), shards)
         with building(output, key) as folder:
-            result = loop.train(row, config.backbone, corpus, data, folder)
+            result = loop.train(row, config.backbone, corpus, shards, folder, config.device)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
             tables.write(result["gates"], folder / "gates.parquet", "gates", origin)
             loop.write_validation(folder / "validation.json", result["validation"])
@@ -76,7 +82,6 @@ def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
     _known(arguments.model, config.models, "models")
     for padding in arguments.padding:
         _known(padding, dict.fromkeys(config.lookup.paddings), "lookup.paddings")
-    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from weakspots import statistics, tables
@@ -94,7 +99,7 @@ def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
     origin = provenance(settings, "lookup", config.lookup.seed)
     with start_job(layout.tracking, f"lookup {arguments.model}", settings, origin) as job:
         try:
-            model = AutoModelForCausalLM.from_pretrained(folder).to("cuda" if torch.cuda.is_available() else "cpu")
+            model = AutoModelForCausalLM.from_pretrained(folder).to(config.device)
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except Exception as error:  # transformers raises many kinds for a damaged folder
             raise UserError(f"{folder} does not load ({str(error).splitlines()[0]}): train it again") from error
@@ -164,9 +169,9 @@ def claims(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
         job.log_artifacts(parquet, markdown)
 
 
-def _digest(data: Path) -> str:
+def _digest(shards: Path) -> str:
     """The hash in the manifest of a prepared corpus, which stands for all its files."""
-    return json.loads((data / "manifest.json").read_text())["digest"]
+    return json.loads((shards / "manifest.json").read_text())["digest"]
 
 
 def _known(name: str, table: dict, key: str) -> None:
@@ -187,7 +192,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run, positional=positional)
         return added
 
-    stage(tokenize, "corpus").add_argument("--workers", type=int, default=1, help="threads of the tokenizer")
+    stage(data, "corpus").add_argument("--workers", type=int, default=1, help="threads of the tokenizer")
     stage(train, "corpus", "model")
     stage(lookup, "model").add_argument("padding", nargs="*", help=f"{' or '.join(PADDINGS)}; all if none is named")
     stage(figure, "name")

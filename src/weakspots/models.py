@@ -32,8 +32,8 @@ class ModelRow(BaseModel):
     gate_bias: bool = Field(True, description="whether every offset has its own bias b_i")
     offset_maps: Literal["per_offset", "per_half"] = Field(
         "per_offset",
-        description="Z and C of their own for every offset, or shared inside each stride-long part of the window "
-        "(the DeepSeek-style kernel: two parts when W = 2S)",
+        description="Z and C of their own for every offset, or shared inside each half of the window "
+        "(the DeepSeek-style kernel; needs W = 2S)",
     )
     tied: bool = Field(False, description="one pooled vector is both key and value")
     post_norm: bool = Field(False, description="normalise the pooled vector before both uses; needs tied")
@@ -60,10 +60,11 @@ class ModelRow(BaseModel):
             )
         if self.post_norm and not self.tied:
             raise ValueError("post_norm normalises the vector shared by key and value: set tied to true as well")
-        if self.offset_maps == "per_half" and self.window % self.stride:
+        if self.offset_maps == "per_half" and (self.window != 2 * self.stride or self.gate == "uniform"):
             raise ValueError(
-                f"offset_maps per_half splits the window into parts of one stride, and {self.window} is no multiple "
-                f"of {self.stride}: change window or stride"
+                f"offset_maps per_half is DeepSeek's kernel, with two halves of one stride and a learned gate (window "
+                f"{self.window}, stride {self.stride}, gate {self.gate}): set window to {2 * self.stride} and gate to "
+                "scalar or vector"
             )
         return self
 

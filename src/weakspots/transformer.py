@@ -68,7 +68,7 @@ class WeakSpotsConfig(PreTrainedConfig):
             rms_norm_eps=backbone.norm_epsilon,
             rope_base=backbone.rope_base,
             initializer_range=backbone.initial_std,
-            row=row.model_dump(exclude_unset=True),
+            row=row.model_dump() if row.compressed else row.model_dump(exclude_unset=True),
             bos_token_id=end_of_text,
             eos_token_id=end_of_text,
             pad_token_id=end_of_text,
@@ -137,6 +137,8 @@ class Attention(nn.Module):
 
     def _attend(self, query, key, value, hidden, positions, cache) -> torch.Tensor:
         """Outputs `[B, H, Q, D]` of `query` at `positions`, the last of the tokens that `hidden` holds."""
+        # norm and rotation may have been computed in a wider type than the projections
+        query, key = query.to(value.dtype), key.to(value.dtype)
         if self.memory is None:
             if cache is not None:
                 key, value = cache.update(key, value, self.layer)
@@ -144,12 +146,14 @@ class Attention(nn.Module):
             whole = key.shape[2] == query.shape[2]
             seen = None if whole else torch.arange(key.shape[2], device=key.device) <= positions[:, None]
             return F.scaled_dot_product_attention(query, key, value, seen, is_causal=whole, enable_gqa=grouped)
+        from_start = cache is None or cache.layers[self.layer].seen == 0
         if cache is None:
             key_positions, entries = torch.arange(key.shape[2], device=key.device), self.entries(hidden)
         else:
             layer: CompressedLayer = cache.layers[self.layer]
             (key, value), key_positions, entries = layer.extend(key, value, hidden, self.entries)
-        if len(positions) == len(key_positions) and int(key_positions[0]) == 0:
+        entries = [entry.to(value.dtype) for entry in entries]
+        if from_start and query.shape[2] == key.shape[2]:
             return choose.attend(query, key, value, *entries, self.memory)
         return naive.attend(query, positions, key, value, key_positions, *entries, self.memory)
 
@@ -260,8 +264,8 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         mean loss over the labelled tokens, and no logits: they are computed at the labelled positions alone.
         Raises ValueError where `attention_mask` hides a token before a visible one.
         """
-        if attention_mask is not None and attention_mask.dim() == 2 and not bool(attention_mask[:, 0].all()):
-            raise ValueError("left padding would move the window boundaries: pad on the right, or not at all")
+        if attention_mask is not None and bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
+            raise ValueError("padding before a token would move the window boundaries: pad on the right, or not at all")
         start = cache.get_seq_length() if cache is not None else 0
         if cache is None and use_cache:
             cache = new_cache(len(self.layers), self.layers[0].attention.memory)

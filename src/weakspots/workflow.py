@@ -120,7 +120,7 @@ def train_settings(config: Config, corpus: str, model: str) -> dict:
         "model": config.models[model].model_dump(mode="json"),
         "backbone": config.backbone.model_dump(mode="json"),
         "stages": [stage.model_dump(mode="json") for stage in chosen.stages],
-        "training": chosen.training.model_dump(mode="json"),
+        "training": chosen.training.model_dump(mode="json", exclude={"resume_every"}),
     }
 
 

@@ -37,7 +37,10 @@ def text_corpus():
             {
                 "source": {"kind": "local", "paths": list(paths)},
                 "tokenizer": {"kind": "bytes", "vocabulary": 400, "training_documents": 3},
-                "stages": [{"length": length, "sequences": sequences} for length in lengths],
+                "stages": [
+                    {"length": length, "sequences": sequences} | ({"max_steps": 5} if length != lengths[-1] else {})
+                    for length in lengths
+                ],
                 "shard_tokens": 1024,
                 "training": {**TRAINING, "loss_on": "all", "validation_sequences": validation},
             }

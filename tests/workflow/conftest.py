@@ -25,8 +25,8 @@ at = words.index("--config")
 layout, words = workflow.Layout.beside(words[at + 1]), words[:at]
 if not Path(layout.config).exists():
     sys.exit("no configuration")
-if stage in ("tokenize", "train"):
-    folder = layout.data(words[0]) if stage == "tokenize" else layout.model(*words)
+if stage in ("data", "train"):
+    folder = layout.data(words[0]) if stage == "data" else layout.model(*words)
     Path(folder).mkdir(parents=True)
     Path(folder, "content").write_text(os.environ["OMP_NUM_THREADS"])
 else:

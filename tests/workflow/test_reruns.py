@@ -56,7 +56,7 @@ def test_a_new_row_trains_only_itself(finished: Project, tmp_path: Path) -> None
 def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project, tmp_path: Path) -> None:
     jobs = jobs_with(finished, tmp_path, {"corpora": {"prose": {"training": {"steps": 7}}}})
     assert {job for job in jobs if "recall" in job} == set()
-    assert rules(jobs) == {"train_model", "tables", "claims"}
+    assert rules(jobs) == {"train_model", "tables"}
 
 
 @pytest.mark.parametrize(

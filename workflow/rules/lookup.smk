@@ -13,6 +13,8 @@ rule lookup_model:
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
+    resources:
+        gpu=1 if plan.settings.device == "cuda" else 0,
     params:
         config=plan.config,
         settings=stages.lookup_settings(plan.settings),

@@ -1,7 +1,6 @@
 rule claims:
     input:
         lookups=plan.lookups,
-        models=plan.models,
     output:
         multiext(plan.claims(""), "parquet", "md"),
     log:

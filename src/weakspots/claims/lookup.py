@@ -124,8 +124,8 @@ def _seeds_agree(results: Results) -> Verdict:
         return part(results, model, padding, "holds" if gap >= 40 else "fails", f"gap {gap:.1f}")
 
     seeds = parts(results, "prefix", lambda row: row.model_dump(exclude={"seed"}) == default, measure)
-    if sum(seed.status != "not run" for seed in seeds) < 2:
-        return Verdict("not run", "fewer than two seeds have been run", parts=seeds)
+    if sum(seed.status != "not run" for seed in seeds) < 4:
+        return Verdict("not run", "fewer than four seeds have been run", parts=seeds)
     return together(seeds, "have such a gap", lambda statuses: statuses.count("holds") >= 0.75 * len(statuses))
 
 

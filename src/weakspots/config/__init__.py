@@ -26,6 +26,7 @@ from weakspots.config.corpus import (
 from weakspots.config.section import Section
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
+from weakspots.records import animals
 
 __all__ = [
     "PADDINGS",
@@ -118,6 +119,7 @@ class Config(Section):
     lookup: Lookup
     cycling: Cycling
     statistics: Statistics = Statistics()
+    device: Literal["cpu", "cuda"] = Field("cpu", description="where models train and are asked; cpu is bit-identical")
 
     @model_validator(mode="before")
     @classmethod
@@ -152,6 +154,11 @@ class Config(Section):
                 f"lookup.corpus {self.lookup.corpus!r} is not among corpora ({', '.join(self.corpora)}): name one"
             )
         source = self.corpora[self.lookup.corpus].source
+        if not isinstance(source, RecallSource) and self.lookup.records >= len(animals()):
+            raise ValueError(
+                f"lookup.records {self.lookup.records} needs more distinct words than that, and there are "
+                f"{len(animals())} animals: lower records"
+            )
         if isinstance(source, RecallSource) and self.lookup.records >= min(source.keys, source.values):
             raise ValueError(
                 f"lookup.records {self.lookup.records} needs more distinct words than that, and corpora."

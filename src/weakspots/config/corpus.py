@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from weakspots.config.section import Section
+from weakspots.records import animals, names
 
 
 class RecallSource(Section):
@@ -83,13 +84,21 @@ class Training(Section):
     betas: tuple[float, float] = (0.9, 0.95)
     clip_norm: float = Field(1.0, gt=0)
     loss_on: Literal["all", "answers"] = Field(description="all tokens, or only the values of repeated keys")
-    precision: Literal["no", "bf16"] = "no"
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the products; weights are float32")
     log_every: int = Field(20, ge=1, description="steps between two rows of training.parquet")
     checkpoint_steps: list[int] = Field(
         default_factory=list, description="steps whose weights and gate statistics are kept; 0 is the start"
     )
     resume_every: int = Field(200, ge=1, description="steps between two checkpoints to resume from")
     validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
+
+    @model_validator(mode="after")
+    def _steps_exist(self) -> Training:
+        if self.warmup_steps >= self.steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} must end before steps {self.steps}: lower it")
+        if late := [step for step in self.checkpoint_steps if step > self.steps]:
+            raise ValueError(f"checkpoint_steps {late} come after the last of {self.steps} steps: remove them")
+        return self
 
 
 class Corpus(Section):
@@ -104,6 +113,17 @@ class Corpus(Section):
     models: Literal["all"] | list[str] = "all"
 
     @model_validator(mode="after")
+    def _words_exist(self) -> Corpus:
+        if isinstance(self.source, RecallSource):
+            for key, words in (("keys", animals()), ("values", names())):
+                if getattr(self.source, key) > len(words):
+                    raise ValueError(
+                        f"source.{key} {getattr(self.source, key)} is more than the {len(words)} distinct words there "
+                        "are: lower it"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _stages_fit(self) -> Corpus:
         last = self.stages[-1]
         if last.until_loss is not None or last.max_steps is not None:
@@ -111,6 +131,9 @@ class Corpus(Section):
                 f"stages[{len(self.stages) - 1}] is the last and goes on to the end of training: "
                 "remove its until_loss and max_steps, and set training.steps"
             )
+        for number, stage in enumerate(self.stages[:-1]):
+            if stage.until_loss is None and stage.max_steps is None:
+                raise ValueError(f"stages[{number}] would never end: give it until_loss, max_steps or both")
         for number, stage in enumerate(self.stages):
             if self.training.batch_tokens < stage.length:
                 raise ValueError(

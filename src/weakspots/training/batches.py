@@ -15,10 +15,7 @@ IGNORED = -100
 
 
 class Batches:
-    """Batches of one stage in a seeded order that is new in every epoch.
-
-    The order does not depend on the number of processes; process `rank` of `world` gets its share of every batch.
-    """
+    """Batches of one stage in a seeded order that is new in every epoch."""
 
     def __init__(self, folder: Path, stage: Stage, number: int, batch_tokens: int, seed: int, answers_only: bool):
         self.sequences = Sequences(folder, stage.length)
@@ -35,9 +32,9 @@ class Batches:
             self._epoch, self._order = epoch, rng.permutation(len(self.sequences))
         return self._order[place * self.size : (place + 1) * self.size]
 
-    def read(self, step: int, rank: int = 0, world: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens and labels `[batch / world, T]`, int64; labels are `IGNORED` where the loss does not count."""
-        return labelled(*self.sequences.read(self.indices(step)[rank::world]), self.answers_only)
+    def read(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens and labels `[batch, T]`, int64; labels are `IGNORED` where the loss does not count."""
+        return labelled(*self.sequences.read(self.indices(step)), self.answers_only)
 
 
 def labelled(tokens: np.ndarray, answers: np.ndarray, answers_only: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,9 +1,10 @@
-"""The training loop, through Accelerate: the same code on one CPU core and on many GPUs."""
+"""The training loop, through Accelerate: the same code on a CPU core and on a GPU, in one process."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -24,10 +25,13 @@ from weakspots.training.trajectory import gate_statistics
 from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 _log = logging.getLogger(__name__)
+_PRECISIONS = {"float32": "no", "bfloat16": "bf16"}  # Accelerate's names
 _GATE_TOKENS = 16_384  # tokens of the validation part whose windows the gate statistics are taken over
 
 
-def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder: Path) -> dict[str, pd.DataFrame]:
+def train(
+    row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder: Path, device: str = "cpu"
+) -> dict[str, pd.DataFrame]:
     """Trains one model of the table on the shards in `data` and saves it, with its tokenizer, to `folder`.
 
     At `checkpoint_steps` gate statistics are taken, and the weights are kept under `checkpoints/` there.
@@ -37,7 +41,11 @@ def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder:
     Raises UserError when the loss is no longer finite, naming the step and the sequences.
     """
     training = corpus.training
-    accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=training.precision)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device is cuda, and this machine has no GPU that torch can use: set device to cpu")
+    accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_PRECISIONS[training.precision])
+    if accelerator.num_processes != 1:
+        raise UserError("training runs in one process: start it without a launcher, or with one process")
     torch.manual_seed(row.seed)
     tokenizer = AutoTokenizer.from_pretrained(data / "tokenizer")
     shape = WeakSpotsConfig.of(row, backbone, len(tokenizer), tokenizer.eos_token_id)
@@ -56,7 +64,7 @@ def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder:
     _log.info("%d parameters, %d steps of %d tokens", bare.num_parameters(), training.steps, training.batch_tokens)
 
     def observe() -> None:
-        if not accelerator.is_main_process or run.step not in training.checkpoint_steps:
+        if run.step not in training.checkpoint_steps:
             return
         table = gate_statistics(bare, gate_tokens.to(accelerator.device))
         run.gates += table.assign(step=run.step).to_dict("records")
@@ -73,47 +81,40 @@ def train(row: ModelRow, backbone: Backbone, corpus: Corpus, data: Path, folder:
             part = data / f"train-{stage}"
             batches = Batches(part, corpus.stages[stage], stage, training.batch_tokens, row.seed, answers_only)
         where = run.progress.stage_step
-        inputs, labels = batches.read(where, accelerator.process_index, accelerator.num_processes)
+        inputs, labels = batches.read(where)
         rate = learning_rate(run.step, training)
         for group in optimizer.param_groups:
             group["lr"] = rate
         loss = model(inputs.to(accelerator.device), labels=labels.to(accelerator.device)).loss
         accelerator.backward(loss)
         accelerator.clip_grad_norm_(model.parameters(), training.clip_norm)
-        value = accelerator.reduce(loss.detach(), reduction="mean").item()
-        if not torch.isfinite(torch.tensor(value)):
+        value = loss.item()
+        if not math.isfinite(value):
             raise UserError(
                 f"the loss is {value} at step {run.step + 1}, on sequences {batches.indices(where).tolist()} of "
                 f"{batches.sequences.folder}: lower training.learning_rate; the last checkpoint is kept"
             )
         optimizer.step()
         optimizer.zero_grad()
-        run.count(value, inputs.numel() * accelerator.num_processes)
+        run.count(value, inputs.numel())
         if run.progress.advance(value, corpus.stages):
             _log.info("step %d: stage %d begins", run.step, run.progress.stage)
         if run.step % training.log_every == 0 or run.step == training.steps:
             run.report(rate, training.steps, stage)
         observe()
         if run.step - last_saved >= training.resume_every and run.step < training.steps:
-            if accelerator.is_main_process:
-                checkpoint.save(folder, run.step, bare, accelerator_optimizer(optimizer), run.state())
+            checkpoint.save(folder, run.step, bare, optimizer.optimizer, run.state())
             last_saved = run.step
 
     validation = _validation_loss(bare, held_out, training.batch_tokens, answers_only)
-    if accelerator.is_main_process:
-        bare.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        checkpoint.clear(folder)
+    bare.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    checkpoint.clear(folder)
     _log.info("done: validation loss %.4f", validation["loss"])
     gates = pd.DataFrame(
         run.gates, columns=["step", "layer", "head", "branch", "offset", "score", "static", "per_window"]
     )
     return {"training": pd.DataFrame(run.rows), "gates": gates, "validation": pd.DataFrame([validation])}
-
-
-def accelerator_optimizer(optimizer) -> torch.optim.Optimizer:
-    """The torch optimiser inside Accelerate's wrapper."""
-    return getattr(optimizer, "optimizer", optimizer)
 
 
 class _Run:
