@@ -2,7 +2,9 @@
 
     python benchmarks/training_step.py [--threads 1] [--rounds 15]
 
-Same shape, same batch, same optimiser; rounds are interleaved and the medians compared. Exits with 1 below the bar.
+Same shape, same batch, same optimiser; rounds are interleaved and the medians compared, with a loss on a quarter of
+the tokens (answers, as the recall corpus has it) and on all. This project computes the last layer's MLP and the logits
+at the tokens that are learnt only, transformers at all of them. Exits with 1 where the first ratio is below the bar.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def main() -> int:
     batch = corpus.training.batch_tokens // length
     vocabulary = corpus.source.keys + corpus.source.values + 1
     inputs = torch.randint(0, vocabulary, (batch, length))
-    labels = inputs.masked_fill(torch.arange(length) % 4 != 1, -100)  # a quarter of the tokens are answers
+    some = inputs.masked_fill(torch.arange(length) % 4 != 1, -100)
 
     def ours(row: ModelRow) -> WeakSpotsForCausalLM:
         return WeakSpotsForCausalLM(WeakSpotsConfig.of(row, config.backbone, vocabulary))
@@ -75,20 +77,23 @@ def main() -> int:
         "W8/S4": ours(ModelRow(stride=4)),
     }
     optimizers = {name: torch.optim.AdamW(model.parameters(), fused=True) for name, model in models.items()}
-    times: dict[str, list[float]] = {name: [] for name in models}
-    for number in range(arguments.rounds + 2):
-        for name, model in models.items():
-            seconds = step(model, optimizers[name], inputs, labels)
-            if number >= 2:
-                times[name].append(seconds)
-    medians = {name: statistics.median(values) for name, values in times.items()}
     print(f"batch {batch} x {length} tokens, {arguments.threads} thread(s), median of {arguments.rounds} steps")
-    for name, seconds in medians.items():
-        ratio = medians["transformers Qwen3"] / seconds
-        print(f"  {name:20s} {1e3 * seconds:7.1f} ms  {batch * length / seconds / 1e3:6.1f}k tokens/s  {ratio:5.2f}x")
-    ratio = medians["transformers Qwen3"] / medians["full attention"]
-    print(f"full attention against transformers' Qwen3: {ratio:.2f} (bar {BAR})")
-    return 0 if ratio >= BAR else 1
+    ratios = {}
+    for what, labels in (("answers", some), ("all tokens", inputs)):
+        times: dict[str, list[float]] = {name: [] for name in models}
+        for number in range(arguments.rounds + 2):
+            for name, model in models.items():
+                seconds = step(model, optimizers[name], inputs, labels)
+                if number >= 2:
+                    times[name].append(seconds)
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        for name, seconds in medians.items():
+            ratio = medians["transformers Qwen3"] / seconds
+            speed = batch * length / seconds / 1e3
+            print(f"  loss on {what:10s}  {name:20s} {1e3 * seconds:7.1f} ms  {speed:6.1f}k tokens/s  {ratio:5.2f}x")
+        ratios[what] = medians["transformers Qwen3"] / medians["full attention"]
+    print(f"full attention against transformers' Qwen3: {ratios['answers']:.2f} (bar {BAR})")
+    return 0 if ratios["answers"] >= BAR else 1
 
 
 if __name__ == "__main__":
