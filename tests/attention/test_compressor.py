@@ -24,16 +24,19 @@ def compressor(row, seed=0):
 def by_hand(module, row, hidden, branch, head, j):
     """Entry j of one branch and head, written as the paper writes it."""
     scores, payloads = [], []
-    width = module.gate_width
+    width, lead = module.gate_width, module.memory.lead
     for i in range(row.window):
-        h = hidden[j * row.stride + i]
+        if j * row.stride + i < lead:
+            continue  # before the text
+        h = hidden[j * row.stride + i - lead]
+        part = i // row.stride if row.offset_maps == "per_half" else i
         first = (branch * row.kv_heads + head) * HEAD
-        payloads.append(module.payload[i][:, first : first + HEAD].T @ h)
+        payloads.append(module.payload[part][:, first : first + HEAD].T @ h)
         if module.gate is None:
             scores.append(torch.zeros(1, dtype=h.dtype))
             continue
         first = (branch * row.kv_heads + head) * width
-        score = module.gate[i][:, first : first + width].T @ h
+        score = module.gate[part][:, first : first + width].T @ h
         scores.append(score if module.gate_bias is None else score + module.gate_bias[i][first : first + width])
     alpha = torch.softmax(torch.stack(scores), dim=0)
     return (alpha * torch.stack(payloads)).sum(0)
@@ -51,13 +54,15 @@ def by_hand(module, row, hidden, branch, head, j):
         ModelRow(gate_bias=False),
         ModelRow(tied=True),
         ModelRow(window=4, stride=1),
+        TABLE["w8s4-1kv-deepseek"],
+        TABLE["w8s4-1kv-deepseek-scalar"],
     ],
     ids=lambda row: row.label(),
 )
 def test_an_entry_is_the_gated_sum_of_the_windows_payloads(row):
     module, hidden = compressor(row), torch.randn(2, 37, WIDTH, dtype=torch.float64)
     key, value = module(hidden)
-    entries = (37 - row.window) // row.stride + 1
+    entries = (37 + module.memory.lead - row.window) // row.stride + 1
     assert key.shape == value.shape == (2, row.kv_heads, entries, HEAD)
     for batch in range(2):
         for head in range(row.kv_heads):
