@@ -22,5 +22,5 @@ def test_every_link_of_a_page_leads_somewhere_and_nothing_is_left_to_fill_in(pag
 
 def test_the_readme_names_only_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"make ([a-z_0-9]+)", (ROOT / "README.md").read_text()):
+    for target in re.findall(r"`make ([a-z_0-9]+)", (ROOT / "README.md").read_text()):
         assert re.search(rf"^[^#\t\n]*\b{target}\b[^\n]*:", makefile, re.MULTILINE), f"make {target}"
