@@ -29,14 +29,18 @@ _HIDDEN = -1e30  # finite, so that a row that sees no local token gets weight 0 
 
 
 @lru_cache(maxsize=64)
-def _local_mask(memory: Memory, length: int, dtype: torch.dtype) -> torch.Tensor:
-    """Additive mask `[n, b, 2b]` of every block of queries against its own keys and those of the block before."""
+def _mask(memory: Memory, length: int, dtype: torch.dtype, entries: int) -> torch.Tensor:
+    """Additive mask `[n, b, 2b + entries]` of every block of queries.
+
+    Against its own keys and those of the block before, then against the first `entries` entries. The same for every
+    layer and step.
+    """
     block = memory.block
     queries = torch.arange(length).view(-1, block, 1)
     keys = queries[:, :1] - block + torch.arange(2 * block)
-    return torch.zeros(keys.shape[0], block, 2 * block, dtype=dtype).masked_fill_(
-        ~memory.local_visible(queries, keys), _HIDDEN
-    )
+    visible = [memory.local_visible(queries, keys), torch.arange(entries) < memory.entries_seen(queries)]
+    visible = torch.cat(visible, dim=2)
+    return torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, _HIDDEN)
 
 
 class _Layout:
@@ -109,11 +113,7 @@ class _Layout:
 
     def mask(self, dtype: torch.dtype, entries: int = 0) -> torch.Tensor:
         """Additive mask `[B * n, 1, G * b, 2b + entries]`."""
-        mask = _local_mask(self.memory, self.blocks * self.memory.block, dtype)
-        if entries:
-            positions = torch.arange(mask.shape[0] * mask.shape[1]).view(*mask.shape[:2], 1)
-            hidden = torch.arange(entries) >= self.memory.entries_seen(positions)
-            mask = torch.cat([mask, torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, _HIDDEN)], dim=2)
+        mask = _mask(self.memory, self.blocks * self.memory.block, dtype, entries)
         mask = mask[None, :, None].expand(self.batch, -1, self.group, -1, -1)
         return mask.reshape(self.batch * self.blocks, 1, -1, mask.shape[-1])
 

@@ -21,7 +21,7 @@ from weakspots.models import ModelRow
 from weakspots.training import checkpoint
 from weakspots.training.batches import Batches, labelled
 from weakspots.training.schedule import Progress, learning_rate
-from weakspots.training.trajectory import gate_statistics
+from weakspots.training.trajectory import COLUMNS, gate_statistics
 from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 _log = logging.getLogger(__name__)
@@ -111,9 +111,7 @@ def train(
     tokenizer.save_pretrained(folder)
     checkpoint.clear(folder)
     _log.info("done: validation loss %.4f", validation["loss"])
-    gates = pd.DataFrame(
-        run.gates, columns=["step", "layer", "head", "branch", "offset", "score", "static", "per_window"]
-    )
+    gates = pd.DataFrame(run.gates, columns=["step", *COLUMNS])
     return {"training": pd.DataFrame(run.rows), "gates": gates, "validation": pd.DataFrame([validation])}
 
 

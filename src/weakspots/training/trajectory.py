@@ -13,6 +13,9 @@ import torch
 from weakspots.attention.compressor import BRANCHES, Compressor
 from weakspots.transformer import WeakSpotsForCausalLM
 
+COLUMNS = ["layer", "head", "branch", "offset", "score", "static", "per_window"]
+"""The columns of the gate statistics at one step."""
+
 
 def effective_number(scores: torch.Tensor, dim: int = 0) -> torch.Tensor:
     """exp of the Shannon entropy of distributions along `dim`."""
@@ -68,4 +71,4 @@ def gate_statistics(model: WeakSpotsForCausalLM, tokens: torch.Tensor) -> pd.Dat
                             "per_window": per_window[branch, head].item(),
                         }
                     )
-    return pd.DataFrame(rows, columns=["layer", "head", "branch", "offset", "score", "static", "per_window"])
+    return pd.DataFrame(rows, columns=COLUMNS)
