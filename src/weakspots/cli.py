@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weakspots import workflow
+from weakspots.allocator import keep_freed_memory
 from weakspots.config import PADDINGS, Config, load, schema
 from weakspots.errors import UserError
 from weakspots.workflow import Layout
@@ -227,6 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     name = "/".join([parsed.stage, *(getattr(parsed, key) for key in parsed.positional)])
     _log_to(parsed.log, name)
+    keep_freed_memory()
     try:
         if parsed.config is None:
             parsed.run(parsed)

@@ -15,15 +15,21 @@ from weakspots import statistics, tables
 from weakspots.config import PADDINGS, Statistics, load
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
-from weakspots.workflow import Layout
+from weakspots.provenance import config_hash
+from weakspots.workflow import Layout, cycling_settings, lookup_settings
+
+WHOLE_LAYER = -1
+"""The "head" whose knockout replaces the output of all heads of a layer."""
 
 
 @dataclass
 class Results:
-    """Lookup outcomes and validation losses of the models that have been run.
+    """What has been measured of the models that have been run; what has not been run is absent.
 
-    `models` is the model table; `outcomes` holds [mappings, modulus] booleans by model and padding, `losses` nats per
-    token by corpus and model. What has not been run is absent.
+    `models` is the model table. Outcomes are booleans [mappings, modulus]: `outcomes` of the lookup by model and
+    padding, `knockouts` by model and padding, then by layer and KV head (or `WHOLE_LAYER`), `cycles` by model, then by
+    shift (of the first mappings of the lookup under `cycling_padding`). `gates` holds the gate statistics of training by model,
+    `losses` nats per token by corpus and model, `theory` the tables of the theory by name.
     """
 
     scale: str
@@ -31,6 +37,11 @@ class Results:
     statistics: Statistics
     outcomes: dict[tuple[str, str], np.ndarray]
     losses: dict[str, dict[str, float]] = field(default_factory=dict)
+    knockouts: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = field(default_factory=dict)
+    cycles: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
+    cycling_padding: str = "prefix"
+    gates: dict[str, pd.DataFrame] = field(default_factory=dict)
+    theory: dict[str, pd.DataFrame] = field(default_factory=dict)
     _measured: dict[tuple[str, str, str], Any] = field(default_factory=dict, repr=False)
 
     def runs(self) -> list[tuple[str, str]]:
@@ -94,15 +105,32 @@ class Results:
 def read(folder: str | Path) -> Results:
     """The results in `folder` (results/<scale>), as far as they have been written.
 
-    Raises UserError if the folder holds no configuration, or a damaged table.
+    Raises UserError if the folder holds no configuration, a damaged table, or one of another configuration.
     """
     places = Layout(str(folder))
     config = load(places.config)
+    asked, cycled = config_hash(lookup_settings(config)), config_hash(cycling_settings(config))
+    models = config.models_of(config.lookup.corpus)
+    runs = [(model, padding) for model in models for padding in config.lookup.paddings]
     outcomes = {
-        (model, padding): statistics.outcomes(tables.read(path, "lookup"))
-        for model in config.models_of(config.lookup.corpus)
-        for padding in config.lookup.paddings
-        if (path := Path(places.lookup(model, padding))).exists()
+        run: statistics.outcomes(tables.read(path, "lookup", asked))
+        for run in runs
+        if (path := Path(places.lookup(*run))).exists()
+    }
+    knockouts = {
+        run: _by(tables.read(path, "knockout", asked), ["layer", "head"])
+        for run in runs
+        if (path := Path(places.knockout(*run))).exists()
+    }
+    cycles = {
+        model: _by(tables.read(path, "cycling", cycled), "shift")
+        for model in config.cycling.models
+        if (path := Path(places.cycling(model))).exists()
+    }
+    gates = {
+        model: tables.read(path, "gates")
+        for model in models
+        if (path := Path(places.model(config.lookup.corpus, model), "gates.parquet")).exists()
     }
     losses = {
         corpus: {
@@ -112,7 +140,22 @@ def read(folder: str | Path) -> Results:
         }
         for corpus in config.corpora
     }
-    return Results(config.scale, config.models, config.statistics, outcomes, losses)
+    return Results(
+        config.scale,
+        config.models,
+        config.statistics,
+        outcomes,
+        losses,
+        knockouts,
+        cycles,
+        config.cycling.padding,
+        {model: table for model, table in gates.items() if len(table)},
+    )
+
+
+def _by(table: pd.DataFrame, key: str | list[str]) -> dict[Any, np.ndarray]:
+    """Outcomes by the values of `key`, one column or several."""
+    return {values: statistics.outcomes(part) for values, part in table.groupby(key)}
 
 
 def _validation_loss(path: Path) -> float:

@@ -56,11 +56,12 @@ def wilson(correct: np.ndarray, n: np.ndarray | int, confidence: float = 0.95) -
 
 
 def bootstrap(outcomes: np.ndarray, replicates: int, seed: int) -> np.ndarray:
-    """[replicates, modulus] profiles of resampled mappings, drawn with replacement.
+    """[..., replicates, modulus] profiles of resampled mappings, drawn with replacement.
 
-    A mapping is resampled with all its positions, so that what they share is kept.
+    A mapping is resampled with all its positions, so that what they share is kept. `outcomes` [..., mappings, modulus]
+    of several runs on the same mappings are resampled alike, so that their replicates can be compared one by one.
     """
-    count = len(outcomes)
+    count = outcomes.shape[-2]
     drawn = np.random.default_rng(seed).integers(count, size=(replicates, count))
     drawn += count * np.arange(replicates)[:, None]  # one range of bins per replicate
     times = np.bincount(drawn.ravel(), minlength=replicates * count).reshape(replicates, count)

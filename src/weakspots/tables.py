@@ -38,6 +38,25 @@ SCHEMAS: dict[str, pa.Schema] = {
             "answer_probability": pa.float32(),
         }
     ),
+    # One row per prompt, layer and KV head whose output was replaced by its mean; head -1: the whole layer.
+    "knockout": _schema(
+        {
+            "mapping": pa.int32(),
+            "position": pa.int16(),
+            "layer": pa.int16(),
+            "head": pa.int16(),
+            "correct": pa.bool_(),
+        }
+    ),
+    # One row per prompt and shift of the gates, in offsets.
+    "cycling": _schema(
+        {
+            "mapping": pa.int32(),
+            "position": pa.int16(),
+            "shift": pa.int16(),
+            "correct": pa.bool_(),
+        }
+    ),
     # One row per logged training step.
     "training": _schema(
         {
@@ -107,12 +126,18 @@ def write(frame: pd.DataFrame, path: str | Path, kind: str, provenance: dict[str
         pq.write_table(table, unfinished)
 
 
-def read(path: str | Path, kind: str) -> pd.DataFrame:
-    """The table at `path`.
+def read(path: str | Path, kind: str, config_hash: str | None = None) -> pd.DataFrame:
+    """The table at `path`; with `config_hash`, only if it was made with the configuration of that hash.
 
     Raises UserError, naming the file and the column, where it is missing, damaged or not of this kind.
     """
     table = _open(path, pq.read_table)
+    found = provenance_of(path).get("config_hash", "none")
+    if config_hash not in (None, found):
+        raise UserError(
+            f"{path}: was made with another configuration (hash {found}, not {config_hash}): delete the file and run "
+            "its rule again"
+        )
     _check_columns(table.column_names, Path(path), kind)
     for field in SCHEMAS[kind]:
         if table.schema.field(field.name).type != field.type:

@@ -48,6 +48,12 @@ class Layout:
     def lookup(self, model: str, padding: str) -> str:
         return f"{self.root}/lookup/{model}/{padding}.parquet"
 
+    def knockout(self, model: str, padding: str) -> str:
+        return f"{self.root}/knockout/{model}/{padding}.parquet"
+
+    def cycling(self, model: str) -> str:
+        return f"{self.root}/cycling/{model}.parquet"
+
     def figure(self, name: str, suffix: str) -> str:
         return f"{self.root}/figures/{name}.{suffix}"
 
@@ -94,9 +100,28 @@ class Plan(Layout):
     @property
     def lookups(self) -> list[str]:
         """All lookup tables."""
+        return [self.lookup(*run) for run in self._runs]
+
+    @property
+    def knockouts(self) -> list[str]:
+        """All knockout tables."""
+        return [self.knockout(*run) for run in self._runs]
+
+    @property
+    def cycles(self) -> list[str]:
+        """All tables of cycled models."""
+        return [self.cycling(model) for model in self.settings.cycling.models]
+
+    @property
+    def looked_up(self) -> list[str]:
+        """Folders of the models that are asked."""
+        corpus = self.settings.lookup.corpus
+        return [self.model(corpus, name) for name in self.settings.models_of(corpus)]
+
+    @property
+    def _runs(self) -> list[tuple[str, str]]:
         lookup = self.settings.lookup
-        names = self.settings.models_of(lookup.corpus)
-        return [self.lookup(name, padding) for name in names for padding in lookup.paddings]
+        return [(name, padding) for name in self.settings.models_of(lookup.corpus) for padding in lookup.paddings]
 
 
 def text_files(config: Config, corpus: str) -> list[str]:
@@ -125,8 +150,17 @@ def train_settings(config: Config, corpus: str, model: str) -> dict:
 
 
 def lookup_settings(config: Config) -> dict:
-    """What a lookup table depends on besides its model: the prompts, and not how many are read at a time."""
-    return config.lookup.model_dump(mode="json", exclude={"batch"})
+    """What lookup and knockout tables depend on besides their model: the prompts, and not how many are read at once."""
+    lookup = config.lookup.model_dump(mode="json", exclude={"batch"})
+    return lookup | {"knockout": config.knockout.model_dump(mode="json")}
+
+
+def cycling_settings(config: Config) -> dict:
+    """What the table of a cycled model depends on besides the model: prompts and shifts, not which models there are."""
+    return {
+        "lookup": config.lookup.model_dump(mode="json", exclude={"batch", "paddings"}),
+        "cycling": config.cycling.model_dump(mode="json", exclude={"models"}),
+    }
 
 
 def shown_settings(config: Config) -> dict:
@@ -134,6 +168,7 @@ def shown_settings(config: Config) -> dict:
     return {
         "models": rows(config),
         "lookup": lookup_settings(config),
+        "cycling": config.cycling.model_dump(mode="json"),
         "statistics": config.statistics.model_dump(mode="json"),
     }
 

@@ -194,8 +194,10 @@ def _short(queries, keys, values, entry_keys, entry_values, memory) -> torch.Ten
         return torch.cat([layout.key_blocks(tokens), entries], dim=2).flatten(0, 1)
 
     visible_keys = with_entries(keys, entry_keys)
-    mask = layout.mask(queries.dtype, layout.entries).expand(-1, layout.kv_heads, -1, -1).flatten(0, 1)
     blocks = layout.query_blocks(queries).flatten(0, 1)
-    scores = torch.baddbmm(mask, blocks, visible_keys.transpose(1, 2), alpha=width**-0.5)
+    nothing = queries.new_zeros(())  # beta = 0: only the product and its scale, in one pass
+    scores = torch.baddbmm(nothing, blocks, visible_keys.transpose(1, 2), beta=0, alpha=width**-0.5)
+    mask = _mask(memory, layout.blocks * memory.block, queries.dtype, layout.entries)[:, None, None]
+    scores.view(batch, *mask.shape[:1], layout.kv_heads, layout.group, *mask.shape[3:]).add_(mask)
     out = torch.bmm(scores.softmax(dim=-1), with_entries(values, entry_values))
     return layout.unblock(out.unflatten(0, (-1, layout.kv_heads)))

@@ -36,6 +36,7 @@ __all__ = [
     "Corpus",
     "Cycling",
     "HubSource",
+    "Knockout",
     "LocalSource",
     "Lookup",
     "PretrainedTokenizer",
@@ -94,11 +95,20 @@ class Lookup(Section):
         return self
 
 
+class Knockout(Section):
+    """Knockouts: what a head's output is replaced by."""
+
+    calibration: int = Field(256, ge=1, description="prompts over which the mean output is taken; none is evaluated")
+    seed: int = Field(1_000, description="of the calibration prompts; another one than the lookup's")
+
+
 class Cycling(Section):
-    """Gate cycling: which models, by how many offsets."""
+    """Gate cycling: which models, by how many offsets, asked how often."""
 
     models: list[str]
-    shifts: list[int] = [-3, -2, -1, 1, 2, 3]
+    shifts: list[int] = Field([-3, -2, -1, 1, 2, 3], min_length=1, description="offsets; 0 is the lookup itself")
+    padding: Literal["prefix", "in_sequence"] = "prefix"
+    mappings: int = Field(ge=1, description="the first so many of the lookup's mappings are asked again")
 
 
 class Statistics(Section):
@@ -117,6 +127,7 @@ class Config(Section):
     models: dict[str, ModelRow]
     corpora: dict[str, Corpus]
     lookup: Lookup
+    knockout: Knockout = Knockout()
     cycling: Cycling
     statistics: Statistics = Statistics()
     device: Literal["cpu", "cuda"] = Field("cpu", description="where models train and are asked; cpu is bit-identical")
@@ -165,15 +176,37 @@ class Config(Section):
                 f"{self.lookup.corpus}.source has keys {source.keys} and values {source.values}: lower records or "
                 f"raise both"
             )
-        for model in self.cycling.models:
+        if self.knockout.seed == self.lookup.seed:
+            raise ValueError(
+                f"knockout.seed {self.knockout.seed} is lookup.seed, so prompts would be calibrated and evaluated on: "
+                "set another seed"
+            )
+        self._cycling_fits()
+        return self
+
+    def _cycling_fits(self) -> None:
+        cycling = self.cycling
+        if cycling.padding not in self.lookup.paddings:
+            raise ValueError(f"cycling.padding {cycling.padding} is not among lookup.paddings: add it there")
+        if cycling.mappings > self.lookup.mappings:
+            raise ValueError(
+                f"cycling.mappings {cycling.mappings} is more than lookup.mappings {self.lookup.mappings}: lower it"
+            )
+        for model in cycling.models:
             self._must_exist(model, "cycling.models")
+            if model not in self.models_of(self.lookup.corpus):
+                raise ValueError(
+                    f"cycling.models names {model!r}, which does not train on {self.lookup.corpus}: add it to "
+                    f"corpora.{self.lookup.corpus}.models or remove the name"
+                )
             row = self.models[model]
             if not row.can_cycle:
                 raise ValueError(
                     f"cycling.models {model} cannot be cycled (window {row.window}, stride {row.stride}, "
                     f"gate {row.gate}): name models with window = stride and a learned gate"
                 )
-        return self
+            if unmoved := [shift for shift in cycling.shifts if shift % row.window == 0]:
+                raise ValueError(f"cycling.shifts {unmoved} leave {model} (window {row.window}) as it is: remove them")
 
     def _must_exist(self, model: str, key: str) -> None:
         if model not in self.models:

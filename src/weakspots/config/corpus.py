@@ -89,6 +89,7 @@ class Training(Section):
     checkpoint_steps: list[int] = Field(
         default_factory=list, description="steps whose weights and gate statistics are kept; 0 is the start"
     )
+    gate_windows: int = Field(2_048, ge=1, description="validation windows that gate statistics are taken over")
     resume_every: int = Field(200, ge=1, description="steps between two checkpoints to resume from")
     validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
 

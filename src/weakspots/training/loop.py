@@ -26,7 +26,6 @@ from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 _log = logging.getLogger(__name__)
 _PRECISIONS = {"float32": "no", "bfloat16": "bf16"}  # Accelerate's names
-_GATE_TOKENS = 16_384  # tokens of the validation part whose windows the gate statistics are taken over
 
 
 def train(
@@ -60,7 +59,7 @@ def train(
 
     answers_only = training.loss_on == "answers"
     held_out = Sequences(data / "validation", corpus.stages[-1].length)
-    gate_tokens = torch.from_numpy(held_out.read(range(min(len(held_out), _gate_sequences(corpus))))[0])
+    gate_tokens = torch.from_numpy(held_out.read(range(_gate_sequences(bare, held_out, training.gate_windows)))[0])
     _log.info("%d parameters, %d steps of %d tokens", bare.num_parameters(), training.steps, training.batch_tokens)
 
     def observe() -> None:
@@ -183,8 +182,11 @@ def _optimizer(model: torch.nn.Module, corpus: Corpus) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=training.learning_rate, betas=training.betas, fused=True)
 
 
-def _gate_sequences(corpus: Corpus) -> int:
-    return max(1, _GATE_TOKENS // corpus.stages[-1].length)
+def _gate_sequences(model: WeakSpotsForCausalLM, held_out: Sequences, windows: int) -> int:
+    """How many sequences hold so many windows, as far as there are so many."""
+    memory = model.layers[0].attention.memory
+    each = memory.entry_count(held_out.length) if memory else 1
+    return min(len(held_out), -(-windows // max(1, each)))
 
 
 def _validation_loss(
