@@ -26,6 +26,7 @@ wildcard_constraints:
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/lookup.smk"
+include: "workflow/rules/mechanism.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 
@@ -34,6 +35,10 @@ rule all:
     default_target: True
     input:
         rules.figure_2.output,
+        rules.figure_3.output,
+        rules.figure_4.output,
+        rules.figure_5.output,
+        rules.figure_6.output,
         rules.tables.output,
         rules.claims.output,
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from planted import ROWS, WEAK_BOUNDARY, answers, planted
+from planted_mechanism import planted_mechanism
 
 from weakspots import claims, published, tables
-from weakspots.claims import Verdict
+from weakspots.claims import Verdict, lookup
 from weakspots.config import PADDINGS, Statistics
 from weakspots.models import ModelRow
 from weakspots.results import Results
@@ -27,7 +28,7 @@ def status_of(whole: Verdict) -> dict[str, str]:
 
 def test_every_claim_holds_in_results_planted_to_make_it_hold():
     # W8/S8 with 8 KV heads: a good mean, one very weak position.
-    results = planted({"w8s8-8kv": [90, 85, 90, 85, 90, 85, 50, 5]})
+    results = planted_mechanism(ROWS, layers=16, changes={"w8s8-8kv": [90, 85, 90, 85, 90, 85, 50, 5]})
     judged = {claim.id: verdict.status for claim, verdict in claims.judge(results)}
     assert judged == dict.fromkeys(CLAIMS, "holds")
 
@@ -38,9 +39,14 @@ def test_no_claim_is_judged_without_results():
 
 
 def test_every_claim_fails_somewhere():
-    results = planted(
-        {**dict.fromkeys(COMPRESSED, [50.0]), "full-1kv": [70.0] * 12 + [30.0] * 12},
-    )
+    flat, uneven = dict.fromkeys(COMPRESSED, [50.0]), [70.0] * 12 + [30.0] * 12
+    nothing_lost = {(layer, head): [0.0] for layer in range(2) for head in range(8)}
+    losses = {**dict.fromkeys(COMPRESSED, nothing_lost), "full-1kv": {(0, 0): [90.0] * 4 + [10.0] * 4}}
+    results = planted_mechanism(ROWS, changes={**flat, "full-1kv": uneven}, losses=losses)
+    for model, gates in results.gates.items():
+        results.gates[model] = gates.assign(score=1 / ROWS[model].window, static=ROWS[model].window, per_window=2.0)
+    for model, cycles in results.cycles.items():  # and a little better than before
+        results.cycles[model] = dict.fromkeys(cycles, answers([60.0], mappings=192))
     assert {claim.id: verdict.status for claim, verdict in claims.judge(results)} == dict.fromkeys(CLAIMS, "fails")
 
 
@@ -177,11 +183,13 @@ def test_the_papers_figures_make_the_first_claims_hold():
             if (percent := published.profile(model, padding)) is not None:
                 outcomes[model, padding] = answers(percent, mappings=1_000)
     results = Results("paper", rows, Statistics(bootstrap=100), outcomes)
-    assert {claim.id: verdict.status for claim, verdict in claims.judge(results)} == dict.fromkeys(CLAIMS, "holds")
+    judged = {claim.id: claim.measure(results).status for claim in lookup.CLAIMS}
+    assert judged == dict.fromkeys(judged, "holds")
 
 
 def test_the_table_fits_its_schema_and_reads_back_to_the_same_page(tmp_path):
-    frame = claims.to_frame(claims.judge(planted({"w8s4-1kv": None, "w8s8-1kv-uniform": [50.0]})))
+    changes = {"w8s4-1kv": None, "w8s8-1kv-uniform": [50.0]}
+    frame = claims.to_frame(claims.judge(planted_mechanism(ROWS, layers=16, changes=changes)))
     tables.write(frame, tmp_path / "claims.parquet", "claims", {})
     page = claims.to_markdown(tables.read(tmp_path / "claims.parquet", "claims"))
     assert page == claims.to_markdown(frame)

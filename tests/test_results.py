@@ -11,7 +11,10 @@ import yaml
 from planted import answers
 
 from weakspots import results, tables
+from weakspots.config import load
 from weakspots.errors import UserError
+from weakspots.provenance import config_hash
+from weakspots.workflow import lookup_settings
 
 
 @pytest.fixture
@@ -35,10 +38,11 @@ def folder(tmp_path):
         "corpora": {"recall": recall},
         "lookup": {"corpus": "recall", "paddings": ["prefix", "in_sequence"], "modulus": 8, "mappings": 64,
                    "records": 6, "demonstrations": 2},
-        "cycling": {"models": []},
+        "cycling": {"models": [], "mappings": 64},
         "statistics": {"bootstrap": 150},
     }  # fmt: skip
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    made_with = {"config_hash": config_hash(lookup_settings(load(tmp_path / "config.yaml")))}
     for number, (model, padding) in enumerate(
         [("full-1kv", "prefix"), ("full-1kv", "in_sequence"), ("w8s4-1kv", "prefix")]
     ):
@@ -53,7 +57,13 @@ def folder(tmp_path):
                 "answer_probability": 0.5,
             }
         )
-        tables.write(table, tmp_path / "lookup" / model / f"{padding}.parquet", "lookup", {})
+        tables.write(table, tmp_path / "lookup" / model / f"{padding}.parquet", "lookup", made_with)
+        if padding == "prefix":
+            knocked_out = pd.concat(
+                table[["mapping", "position", "correct"]].assign(layer=layer, head=head)
+                for layer, head in [(0, 0), (0, -1), (1, 0), (1, -1)]
+            )
+            tables.write(knocked_out, tmp_path / "knockout" / model / "prefix.parquet", "knockout", made_with)
     loss = tmp_path / "models" / "recall" / "full-1kv" / "validation.json"
     loss.parent.mkdir(parents=True)
     loss.write_text(json.dumps({"loss": 0.5, "tokens": 1_000}))
@@ -78,6 +88,22 @@ def test_measures_are_the_same_when_asked_again(folder):
         read.summary("w8s4-1kv", "prefix"), results.read(folder).summary("w8s4-1kv", "prefix")
     )
     assert read.periodicity("w8s4-1kv", "prefix").period == 4
+
+
+def test_knockouts_are_read_by_layer_and_head(folder):
+    read = results.read(folder)
+    assert set(read.knockouts) == {("full-1kv", "prefix"), ("w8s4-1kv", "prefix")}
+    assert set(read.knockouts["w8s4-1kv", "prefix"]) == {(0, 0), (0, -1), (1, 0), (1, -1)}
+    for outcomes in read.knockouts["w8s4-1kv", "prefix"].values():
+        np.testing.assert_array_equal(outcomes, read.outcomes["w8s4-1kv", "prefix"])
+
+
+def test_a_table_of_another_configuration_is_refused_by_name(folder):
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["knockout"] = {"calibration": 7}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(UserError, match=r"prefix\.parquet: was made with another configuration .*run its rule again"):
+        results.read(folder)
 
 
 def test_a_damaged_loss_is_named(folder):

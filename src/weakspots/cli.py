@@ -79,37 +79,30 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
 
 
 def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
-    """Ask one model every lookup prompt, under the paddings named or all of the configuration."""
+    """Ask one model every lookup prompt, as it is and under every knockout; all paddings if none is named."""
     _known(arguments.model, config.models, "models")
     for padding in arguments.padding:
         _known(padding, dict.fromkeys(config.lookup.paddings), "lookup.paddings")
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from weakspots import statistics, tables
+    from weakspots import statistics, tables, trained
     from weakspots.lookup.prompts import prompts, words_in_use
-    from weakspots.lookup.score import score
+    from weakspots.mechanism import sweep
+    from weakspots.mechanism.knockout import calibrate
     from weakspots.provenance import provenance
     from weakspots.tracking import start_job
 
     settings = workflow.lookup_settings(config)
     folder = Path(layout.model(config.lookup.corpus, arguments.model))
-    if not (folder / "config.json").exists():
-        raise UserError(
-            f"{folder} holds no trained model: run `weakspots train {config.lookup.corpus} {arguments.model}` first"
-        )
     origin = provenance(settings, "lookup", config.lookup.seed)
     with start_job(layout.tracking, f"lookup {arguments.model}", settings, origin) as job:
-        try:
-            model = AutoModelForCausalLM.from_pretrained(folder).to(config.device)
-            tokenizer = AutoTokenizer.from_pretrained(folder)
-        except Exception as error:  # transformers raises many kinds for a damaged folder
-            raise UserError(f"{folder} does not load ({str(error).splitlines()[0]}): train it again") from error
+        model, tokenizer = trained.load(folder, config.device)
         words = words_in_use(config.corpora[config.lookup.corpus])
         for padding in arguments.padding or config.lookup.paddings:
             asked = prompts(config.lookup, padding, *words)
-            table = score(model, tokenizer, asked, config.lookup.batch)
-            output = Path(layout.lookup(arguments.model, padding))
-            tables.write(table, output, "lookup", origin)
+            means = calibrate(model, tokenizer, config.lookup, config.knockout, padding, words, asked)
+            table, knocked_out = sweep.score(model, tokenizer, asked, means, config.lookup.batch)
+            written = Path(layout.lookup(arguments.model, padding)), Path(layout.knockout(arguments.model, padding))
+            tables.write(table, written[0], "lookup", origin)
+            tables.write(knocked_out, written[1], "knockout", origin)
             accuracy = 100 * statistics.outcomes(table).mean(axis=0)
             summary = {"mean": accuracy.mean(), "worst": accuracy.min(), "gap": accuracy.max() - accuracy.min()}
             _log.info(
@@ -118,7 +111,33 @@ def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
                 summary,
             )
             job.log_metrics({f"{padding}_accuracy_{key}": float(value) for key, value in summary.items()})
-        job.log_artifacts(output.parent)
+            losses = 100 * (table["correct"].mean() - knocked_out.groupby(["layer", "head"])["correct"].mean())
+            job.log_metrics({f"{padding}_lost_layer{layer}_head{head}": lost for (layer, head), lost in losses.items()})
+        job.log_artifacts(*(path.parent for path in written))
+
+
+def cycling(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Ask one model again with its gates shifted by every configured number of offsets."""
+    _known(arguments.model, config.models, "models")
+    from weakspots import tables, trained
+    from weakspots.lookup.prompts import prompts, words_in_use
+    from weakspots.mechanism.gate_shift import score
+    from weakspots.provenance import provenance
+    from weakspots.tracking import start_job
+
+    settings = workflow.cycling_settings(config)
+    origin = provenance(settings, "cycling", config.lookup.seed)
+    output = Path(layout.cycling(arguments.model))
+    with start_job(layout.tracking, f"cycling {arguments.model}", settings, origin) as job:
+        model, tokenizer = trained.load(layout.model(config.lookup.corpus, arguments.model), config.device)
+        asked = prompts(config.lookup, config.cycling.padding, *words_in_use(config.corpora[config.lookup.corpus]))
+        asked = asked.take(asked.mapping < config.cycling.mappings)
+        table = score(model, tokenizer, asked, config.cycling.shifts, config.lookup.batch)
+        tables.write(table, output, "cycling", origin)
+        for shift, correct in table.groupby("shift")["correct"]:
+            _log.info("gates shifted by %+d: mean %.1f %%", shift, 100 * correct.mean())
+            job.log_metrics({f"accuracy_mean_shift{shift:+d}": float(100 * correct.mean())})
+        job.log_artifacts(output)
 
 
 def figure(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
@@ -196,6 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     stage(data, "corpus").add_argument("--workers", type=int, default=1, help="threads of the tokenizer")
     stage(train, "corpus", "model")
     stage(lookup, "model").add_argument("padding", nargs="*", help=f"{' or '.join(PADDINGS)}; all if none is named")
+    stage(cycling, "model")
     stage(figure, "name")
     stage(claims)
     shown = stages.add_parser("schema", help=print_schema.__doc__)

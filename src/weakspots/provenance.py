@@ -30,8 +30,9 @@ _WORDS = ("resources/animals.txt", "resources/names.txt")
 STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "data": ("data", _WORDS),
     "train": ("training", ("transformer.py",)),  # registered by name, so no import statement leads to it
-    "lookup": ("lookup", _WORDS),
-    "figure_2": ("figures.figure_2", ("resources/published.json",)),
+    "lookup": ("mechanism.sweep", (*_WORDS, "mechanism/knockout.py")),
+    "cycling": ("mechanism.gate_shift", _WORDS),
+    **{f"figure_{number}": (f"figures.figure_{number}", ("resources/published.json",)) for number in range(2, 7)},
     "tables": ("figures.tables", ("resources/published.json",)),
     "claims": ("claims", ()),
 }

@@ -48,3 +48,18 @@ def summary() -> pd.DataFrame:
     losses = {model: run["validation_loss"] for model, run in figures()["models"].items()}
     rows.insert(2, "validation_loss", rows["model"].map(losses))
     return rows
+
+
+def gate_cycling_r_squared(model: str, shift: int) -> float | None:
+    """Squared correlation of predicted and observed change without the boundary phase, or None if not published."""
+    return _cycled("gate_cycling_r2_excluding_boundary", model, shift)
+
+
+def gate_cycling_mean_change(model: str, shift: int) -> float | None:
+    """Change of the mean accuracy in percentage points after cycling the gates, or None if not published."""
+    return _cycled("gate_cycling_mean_accuracy_change_pp", model, shift)
+
+
+def _cycled(name: str, model: str, shift: int) -> float | None:
+    table = figures()[name]
+    return dict(zip(table["shifts"], table.get(model, []), strict=False)).get(shift)

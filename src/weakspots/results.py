@@ -28,8 +28,8 @@ class Results:
 
     `models` is the model table. Outcomes are booleans [mappings, modulus]: `outcomes` of the lookup by model and
     padding, `knockouts` by model and padding, then by layer and KV head (or `WHOLE_LAYER`), `cycles` by model, then by
-    shift (of the first mappings of the lookup under `cycling_padding`). `gates` holds the gate statistics of training by model,
-    `losses` nats per token by corpus and model, `theory` the tables of the theory by name.
+    shift (of the first mappings of the lookup under `cycling_padding`). `gates` holds the gate statistics of training
+    by model, `losses` nats per token by corpus and model, `theory` the tables of the theory by name.
     """
 
     scale: str
@@ -72,7 +72,7 @@ class Results:
 
     def summary(self, model: str, padding: str) -> pd.DataFrame:
         """`statistics.summary` of one run; computed once, since several claims ask for it."""
-        return self._once(
+        return self.once(
             "summary",
             model,
             padding,
@@ -86,7 +86,7 @@ class Results:
 
     def periodicity(self, model: str, padding: str) -> statistics.Periodicity:
         """`statistics.periodicity` of one run; computed once."""
-        return self._once(
+        return self.once(
             "periodicity",
             model,
             padding,
@@ -95,7 +95,8 @@ class Results:
             ),
         )
 
-    def _once(self, name: str, model: str, padding: str, measure: Callable[[np.ndarray], Any]) -> Any:
+    def once(self, name: str, model: str, padding: str, measure: Callable[[np.ndarray], Any]) -> Any:
+        """What `measure` makes of the outcomes of one run, computed once under this name."""
         key = (name, model, padding)
         if key not in self._measured:
             self._measured[key] = measure(self.outcomes[model, padding])

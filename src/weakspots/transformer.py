@@ -122,6 +122,14 @@ class Attention(nn.Module):
         Returns what the heads read at the last `last` positions, `[B, last, H * D]`, for `out` to project.
         """
         batch, length, _ = hidden.shape
+        query, key, value = self.project(hidden, angles)
+        query, positions = query[:, :, length - last :], positions[length - last :]
+        attended = self._attend(query, key, value, hidden, positions, cache)
+        return attended.transpose(1, 2).reshape(batch, last, -1)
+
+    def project(self, hidden: torch.Tensor, angles) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Query `[B, H, T, D]`, key and value `[B, K, T, D]` of every token; query and key normalised and rotated."""
+        batch, length, _ = hidden.shape
         heads = self.qkv(hidden).view(batch, length, -1, self.width)
         query_key, value = heads.split([self.heads + self.kv_heads, self.kv_heads], dim=2)
         if self.query_norm is not None:
@@ -130,15 +138,12 @@ class Attention(nn.Module):
             )
             query_key = rms_norm(query_key, scale, self.epsilon)
         query_key = self.rotary(query_key.transpose(1, 2), angles)
-        query, key = query_key.split([self.heads, self.kv_heads], dim=1)
-        query, positions = query[:, :, length - last :], positions[length - last :]
-        attended = self._attend(query, key, value.transpose(1, 2), hidden, positions, cache)
-        return attended.transpose(1, 2).reshape(batch, last, -1)
+        # norm and rotation may have been computed in a wider type than the projections
+        query, key = query_key.to(value.dtype).split([self.heads, self.kv_heads], dim=1)
+        return query, key, value.transpose(1, 2)
 
     def _attend(self, query, key, value, hidden, positions, cache) -> torch.Tensor:
         """Outputs `[B, H, Q, D]` of `query` at `positions`, the last of the tokens that `hidden` holds."""
-        # norm and rotation may have been computed in a wider type than the projections
-        query, key = query.to(value.dtype), key.to(value.dtype)
         if self.memory is None:
             if cache is not None:
                 key, value = cache.update(key, value, self.layer)

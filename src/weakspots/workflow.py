@@ -150,8 +150,11 @@ def train_settings(config: Config, corpus: str, model: str) -> dict:
 
 
 def lookup_settings(config: Config) -> dict:
-    """What lookup and knockout tables depend on besides their model: the prompts, and not how many are read at once."""
-    lookup = config.lookup.model_dump(mode="json", exclude={"batch"})
+    """What lookup and knockout tables depend on besides their model: the prompts, and not how many are read at once.
+
+    Every padding has its own tables, so which others there are does not matter to them.
+    """
+    lookup = config.lookup.model_dump(mode="json", exclude={"batch", "paddings"})
     return lookup | {"knockout": config.knockout.model_dump(mode="json")}
 
 
@@ -168,6 +171,7 @@ def shown_settings(config: Config) -> dict:
     return {
         "models": rows(config),
         "lookup": lookup_settings(config),
+        "paddings": config.lookup.paddings,
         "cycling": config.cycling.model_dump(mode="json"),
         "statistics": config.statistics.model_dump(mode="json"),
     }

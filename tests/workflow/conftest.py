@@ -31,9 +31,18 @@ if stage in ("data", "train"):
     Path(folder, "content").write_text(os.environ["OMP_NUM_THREADS"])
 else:
     paths = {{
-        "lookup": lambda: [layout.lookup(words[0], padding) for padding in ("prefix", "in_sequence")],
+        "lookup": lambda: [
+            table(words[0], padding)
+            for table in (layout.lookup, layout.knockout)
+            for padding in ("prefix", "in_sequence")
+        ],
+        "cycling": lambda: [layout.cycling(words[0])],
         "figure": lambda: [layout.figure(words[0], suffix) for suffix in ("png", "svg", "ipynb")]
-        + [layout.figure("figure_2_headline", suffix) for suffix in ("png", "svg")]
+        + [
+            layout.figure(name, suffix)
+            for name in ("figure_2_headline", "figure_3_positions", "figure_5_all")
+            for suffix in ("png", "svg")
+        ]
         + [layout.table("selected_runs", suffix) for suffix in ("csv", "md")],
         "claims": lambda: [layout.claims("parquet"), layout.claims("md")],
     }}[stage]()
@@ -77,7 +86,7 @@ class Project:
             wildcards = re.search(r"wildcards: (.*)", body)
             values = [part.split("=")[1] for part in wildcards[1].split(", ")] if wildcards else []
             found.add(" ".join([rule, *values]))
-        return found - {"all", "train", "lookup"}
+        return found - {"all", "train", "lookup", "knockout", "gates", "cycling"}
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.folder / name

@@ -29,7 +29,8 @@ def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale
     expected = {f"lookup_model {model}" for model in evaluated}
     expected |= {f"train_model {corpus} {model}" for corpus in settings.corpora for model in settings.models_of(corpus)}
     expected |= {f"data {corpus}" for corpus in settings.corpora}
-    expected |= {"figure_2", "tables", "claims"}
+    expected |= {f"cycling_model {model}" for model in settings.cycling.models}
+    expected |= {f"figure_{number}" for number in range(2, 7)} | {"tables", "claims"}
     assert untouched.jobs(*SCALES[scale]) == expected
 
 
@@ -45,8 +46,15 @@ def test_the_laptop_and_the_paper_run_the_papers_models() -> None:
         ("train", {"data", "train_model"}),
         ("lookup", {"data", "train_model", "lookup_model"}),
         ("figure_2", {"data", "train_model", "lookup_model", "figure_2"}),
+        ("knockout", {"data", "train_model", "lookup_model"}),
+        ("gates", {"data", "train_model"}),
+        ("cycling", {"data", "train_model", "cycling_model"}),
+        ("figure_3", {"data", "train_model", "lookup_model", "figure_3"}),
+        ("figure_4", {"data", "train_model", "figure_4"}),
+        ("figure_5", {"data", "train_model", "lookup_model", "figure_5"}),
+        ("figure_6", {"data", "train_model", "lookup_model", "cycling_model", "figure_6"}),
         ("tables", {"data", "train_model", "lookup_model", "tables"}),
-        ("claims", {"data", "train_model", "lookup_model", "claims"}),
+        ("claims", {"data", "train_model", "lookup_model", "cycling_model", "claims"}),
     ],
 )
 def test_stages_and_figures_are_targets(untouched: Project, target: str, rules: set[str]) -> None:

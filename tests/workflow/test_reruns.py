@@ -8,7 +8,8 @@ import pytest
 import yaml
 from conftest import SMOKE, Project
 
-FOLLOWERS = {"figure_2", "tables", "claims"}
+OF_LOOKUPS = {"figure_2", "figure_3", "figure_5", "figure_6", "tables", "claims"}
+OF_MODELS = {*OF_LOOKUPS, "figure_4"}
 
 
 def jobs_with(project: Project, tmp_path: Path, overlay: dict) -> set[str]:
@@ -36,7 +37,11 @@ def test_jobs_speak_while_they_run_and_use_the_cores_they_were_given(finished: P
 def test_a_changed_row_retrains_that_model_only(finished: Project, tmp_path: Path) -> None:
     jobs = jobs_with(finished, tmp_path, {"models": {"w8s4-1kv": {"seed": 7}}})
     again = {"train_model recall w8s4-1kv", "lookup_model w8s4-1kv"}
-    assert jobs == {*again, *FOLLOWERS}
+    assert jobs == {*again, *OF_MODELS}
+
+
+def test_a_changed_row_that_is_cycled_is_cycled_again(finished: Project, tmp_path: Path) -> None:
+    assert "cycling_model w8s8-1kv" in jobs_with(finished, tmp_path, {"models": {"w8s8-1kv": {"seed": 7}}})
 
 
 def test_a_row_that_trains_on_two_corpora_is_retrained_on_both(finished: Project, tmp_path: Path) -> None:
@@ -50,7 +55,7 @@ def test_a_new_row_trains_only_itself(finished: Project, tmp_path: Path) -> None
     overlay = {"models": {"mine": {"kv_heads": 2}}, "corpora": {"recall": {"models": names}}}
     jobs = jobs_with(finished, tmp_path, overlay)
     again = {"train_model recall mine", "lookup_model mine"}
-    assert jobs == {*again, *FOLLOWERS}
+    assert jobs == {*again, *OF_MODELS}
 
 
 def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project, tmp_path: Path) -> None:
@@ -62,12 +67,13 @@ def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project
 @pytest.mark.parametrize(
     ("overlay", "expected"),
     [
-        ({"lookup": {"seed": 5}}, {"lookup_model", *FOLLOWERS}),
+        ({"lookup": {"seed": 5}}, {"lookup_model", "cycling_model", *OF_MODELS}),
         ({"lookup": {"batch": 5}}, set()),
-        ({"statistics": {"bootstrap": 200}}, {*FOLLOWERS}),
-        ({"cycling": {"shifts": [1]}}, set()),
+        ({"statistics": {"bootstrap": 200}}, OF_MODELS),
+        ({"knockout": {"calibration": 5}}, {"lookup_model", *OF_MODELS}),
+        ({"cycling": {"shifts": [1]}}, {"cycling_model", *OF_MODELS}),
     ],
-    ids=["prompts", "batch", "statistics", "cycling"],
+    ids=["prompts", "batch", "statistics", "knockout", "cycling"],
 )
 def test_a_section_reruns_the_stages_that_read_it(
     finished: Project, tmp_path: Path, overlay: dict, expected: set[str]
@@ -78,13 +84,14 @@ def test_a_section_reruns_the_stages_that_read_it(
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("lookup/prompts.py", {"lookup_model", *FOLLOWERS}),
+        ("lookup/prompts.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
+        ("mechanism/sweep.py", {"lookup_model", *OF_LOOKUPS}),
         ("claims/report.py", {"claims"}),
         ("figures/figure_2.py", {"figure_2"}),
         ("tracking.py", set()),
         ("cli.py", set()),
-        ("training/loop.py", {"train_model", "lookup_model", *FOLLOWERS}),
-        ("transformer.py", {"train_model", "lookup_model", *FOLLOWERS}),
+        ("training/loop.py", {"train_model", "lookup_model", "cycling_model", *OF_MODELS}),
+        ("transformer.py", {"train_model", "lookup_model", "cycling_model", *OF_MODELS}),
     ],
 )
 def test_an_edit_reruns_the_stages_that_import_the_file(project: Project, file: str, expected: set[str]) -> None:

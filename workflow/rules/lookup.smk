@@ -1,6 +1,14 @@
+# One pass over the prompts gives both tables: a knockout costs one token of a prompt that has been read anyway.
+
+
 rule lookup:
     input:
         plan.lookups,
+
+
+rule knockout:
+    input:
+        plan.knockouts,
 
 
 rule lookup_model:
@@ -8,6 +16,7 @@ rule lookup_model:
         model=plan.model(plan.settings.lookup.corpus, "{model}"),
     output:
         [plan.lookup("{model}", padding) for padding in plan.settings.lookup.paddings],
+        [plan.knockout("{model}", padding) for padding in plan.settings.lookup.paddings],
     log:
         plan.log("lookup", "{model}"),
     conda:

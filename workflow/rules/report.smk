@@ -1,6 +1,9 @@
 rule claims:
     input:
+        models=plan.looked_up,
         lookups=plan.lookups,
+        knockouts=plan.knockouts,
+        cycles=plan.cycles,
     output:
         multiext(plan.claims(""), "parquet", "md"),
     log:

@@ -42,6 +42,11 @@ class PromptSet:
         """T, tokens per prompt."""
         return self.words.shape[1] + 1
 
+    def take(self, indices: np.ndarray) -> PromptSet:
+        """The prompts with these numbers [n], in this order."""
+        kept = {name: getattr(self, name)[indices] for name in ("words", "answer", "mapping", "position")}
+        return PromptSet(self.vocabulary, **kept, target_position=self.target_position[indices])
+
     def text(self, index: int) -> str:
         """Prompt `index` as a reader would write it, without the end-of-text token; every word has a leading space."""
         return "".join(f" {self.vocabulary[word]}" for word in self.words[index])

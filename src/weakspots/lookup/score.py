@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pandas as pd
 import torch
@@ -11,8 +9,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from weakspots.errors import UserError
 from weakspots.lookup.prompts import PromptSet
-
-_log = logging.getLogger(__name__)
 
 
 def score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: PromptSet, batch: int) -> pd.DataFrame:
@@ -28,13 +24,26 @@ def score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: P
     with torch.inference_mode():
         for start in range(0, len(prompts), batch):
             inputs = torch.from_numpy(tokens[start : start + batch]).to(model.device)
-            answer = torch.from_numpy(answers[start : start + batch]).to(model.device)[:, None]
-            logits = model(input_ids=inputs, logits_to_keep=1, use_cache=False).logits[:, -1].float()
-            chosen = logits.gather(1, answer)
-            ranks.append((logits >= chosen).sum(dim=1).cpu())
-            probabilities.append((chosen[:, 0] - logits.logsumexp(dim=1)).exp().cpu())
-            _log.debug("scored %d of %d prompts", min(start + batch, len(prompts)), len(prompts))
-    rank, probability = torch.cat(ranks).numpy(), torch.cat(probabilities).numpy()
+            answer = torch.from_numpy(answers[start : start + batch]).to(model.device)
+            logits = model(input_ids=inputs, logits_to_keep=1, use_cache=False).logits[:, -1]
+            rank, probability = rank_and_probability(logits, answer)
+            ranks.append(rank.cpu())
+            probabilities.append(probability.cpu())
+    return table(prompts, torch.cat(ranks).numpy(), torch.cat(probabilities).numpy())
+
+
+def rank_and_probability(logits: torch.Tensor, answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rank (1: the top; ties count against it) and probability of token `answer` [N] under `logits` [N, vocabulary]."""
+    logits = logits.float()
+    chosen = logits.gather(1, answer[:, None])
+    return (logits >= chosen).sum(dim=1), (chosen[:, 0] - logits.logsumexp(dim=1)).exp()
+
+
+def table(prompts: PromptSet, rank: np.ndarray, probability: np.ndarray) -> pd.DataFrame:
+    """The table "lookup" of the ranks and probabilities [N] of the prompts' answers.
+
+    Raises UserError where a probability is not finite.
+    """
     if not np.isfinite(probability).all():
         raise UserError("the model's output is not finite: its training diverged; lower training.learning_rate")
     return pd.DataFrame(

@@ -1,0 +1,31 @@
+# Knockouts are measured with the lookup, gate statistics while a model trains.
+
+
+rule gates:
+    input:
+        plan.looked_up,
+
+
+rule cycling:
+    input:
+        plan.cycles,
+
+
+rule cycling_model:
+    input:
+        model=plan.model(plan.settings.lookup.corpus, "{model}"),
+    output:
+        plan.cycling("{model}"),
+    log:
+        plan.log("cycling", "{model}"),
+    conda:
+        "../../envs/pipeline.yaml"
+    threads: 1
+    resources:
+        gpu=1 if plan.settings.device == "cuda" else 0,
+    params:
+        config=plan.config,
+        settings=stages.cycling_settings(plan.settings),
+        source=stage_digest("cycling"),
+    shell:
+        "weakspots cycling {wildcards.model} --config {params.config} --log {log}"
