@@ -21,7 +21,8 @@ def said(figure: Figure) -> str:
 
 def overlapping(figure: Figure, pixels: float = 1.0) -> list[tuple[str, str]]:
     """Pairs of texts that overlap by more than so many pixels, both ways."""
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure) if _shown(text)]
+    # of an annotation the text alone, without its arrow
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in texts(figure) if _shown(text)]
     return [
         (one, other)
         for (one, a), (other, b) in combinations(boxes, 2)

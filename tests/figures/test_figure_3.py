@@ -55,7 +55,7 @@ def test_what_is_drawn_is_what_was_measured(table, folded):
     shown = iter(maps(figure))
     for model, rows in (("w8s8-4kv", 8), ("full-1kv", 2)):
         for padding in ("prefix", "in_sequence"):
-            measured = table.query("model == @model and padding == @padding and folded == @folded")
+            measured = table[(table["model"] == model) & (table["padding"] == padding) & (table["folded"] == folded)]
             np.testing.assert_allclose(next(shown), measured["change"].to_numpy().reshape(rows, -1))
     assert next(shown, None) is None
 
@@ -83,7 +83,8 @@ def test_a_phase_without_clean_answers_is_undefined():
     assert all(np.isnan(values[:, 7]).all() for values in maps(figure_3.draw(table)))
 
 
-def test_one_padding_can_be_drawn_alone_and_what_was_not_run_is_left_out(results):
+def test_one_padding_can_be_drawn_alone_and_what_was_not_run_is_left_out():
+    results = planted_mechanism(SOME)
     del results.knockouts["w8s4-1kv", "prefix"], results.knockouts["w8s4-1kv", "in_sequence"]
     del results.knockouts["w8s8-1kv", "in_sequence"]
     table = figure_3.measure(results)
@@ -107,14 +108,15 @@ def test_labels_are_complete_and_nothing_overlaps(table, folded):
 def test_many_layers_keep_few_labels():
     results = planted_mechanism({name: SOME[name] for name in ("w8s8-1kv", "w8s8-4kv")}, layers=28)
     figure = figure_3.draw(figure_3.measure(results))
-    for axes in figure.axes[:2]:
+    drawn = [axes for axes in figure.axes if axes.images]
+    for axes in drawn:
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert labels == ["0", "4", "8", "12", "16", "20", "24"]
-    assert figure.axes[1].get_yticks()[1] == 4 * 4 + 1.5  # in the middle of the layer's four heads
+    assert drawn[1].get_yticks()[1] == 4 * 4 + 1.5  # in the middle of the layer's four heads
     assert not overlapping(figure)
 
 
-def test_a_scale_without_knockouts_says_what_to_run(results):
+def test_a_scale_without_knockouts_says_what_to_run():
     results = planted_mechanism({"w8s8-1kv": SOME["w8s8-1kv"]})
     results.knockouts = {}
     with pytest.raises(UserError, match="no knockouts yet: run `snakemake knockout` first"):

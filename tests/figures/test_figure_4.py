@@ -17,13 +17,8 @@ SOME = {
 
 
 @pytest.fixture(scope="module")
-def results():
-    return planted_mechanism(SOME)
-
-
-@pytest.fixture(scope="module")
-def table(results):
-    return figure_4.measure(results)
+def table():
+    return figure_4.measure(planted_mechanism(SOME))
 
 
 def points(axes) -> np.ndarray:
@@ -82,22 +77,20 @@ def test_labels_are_complete_and_nothing_overlaps(layers):
     words = said(figure)
     assert f"n = {layers * 6} key gates of 3 runs after step 1,000" in words
     assert "static effective number of offsets" in words and "per-window effective number" in words
-    assert ("layer 1" in words) == (layers == 2)
+    assert ("layer 1" in words.splitlines()) == (layers == 2)
     assert not overlapping(figure)
 
 
 def test_a_run_with_one_checkpoint_and_a_table_without_the_followed_run_are_drawn():
     results = planted_mechanism({name: SOME[name] for name in ("w8s8-1kv", "w8s8-4kv")})
     results.gates = {model: gates[gates["step"] == 1000] for model, gates in results.gates.items()}
-    assert "at step 1,000, the only one kept" in said(figure_4.draw(figure_4.measure(results))).replace(
-        "from step", "at step"
-    )
+    assert "Only step 1,000 was kept" in said(figure_4.draw(figure_4.measure(results)))
     del results.gates["w8s8-1kv"]
     figure = figure_4.draw(figure_4.measure(results))
     assert len(figure.axes) == 1 and "Lines follow" not in said(figure)
 
 
-def test_a_scale_without_scalar_gates_says_what_to_run(results):
+def test_a_scale_without_scalar_gates_says_what_to_run():
     without = planted_mechanism({"full-1kv": SOME["full-1kv"], "w8s8-1kv-vector": SOME["w8s8-1kv-vector"]})
     with pytest.raises(UserError, match="run `snakemake gates` first"):
         figure_4.measure(without)

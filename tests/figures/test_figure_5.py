@@ -18,13 +18,8 @@ LEARNED = ["w8s8-1kv", "w8s4-1kv", "w8s8-4kv", "w8s8-1kv-tied", "w8s8-1kv-vector
 
 
 @pytest.fixture(scope="module")
-def results():
-    return planted_mechanism(SOME)
-
-
-@pytest.fixture(scope="module")
-def table(results):
-    return figure_5.measure(results)
+def table():
+    return figure_5.measure(planted_mechanism(SOME))
 
 
 def test_there_is_a_row_per_kv_head_and_phase_of_the_runs_with_a_learned_gate(table):
@@ -40,7 +35,8 @@ def test_there_is_a_row_per_kv_head_and_phase_of_the_runs_with_a_learned_gate(ta
 @pytest.mark.parametrize("model", LEARNED)
 def test_key_value_and_loss_peak_at_the_same_phase(table, model):
     for (layer, head), phase in specialised(SOME[model], 2).items():
-        rows = table.query("model == @model and layer == @layer and head == @head").set_index("phase")
+        of_head = (table["model"] == model) & (table["layer"] == layer) & (table["head"] == head)
+        rows = table[of_head].set_index("phase")
         assert rows["key"].idxmax() == phase and rows["change"].idxmin() == phase
         if model != "w8s8-1kv-tied":
             assert rows["value"].idxmax() == phase
@@ -65,7 +61,8 @@ def test_the_compact_figure_shows_its_runs_or_the_first_ones(table):
     assert "vector gate" in said(figure_5.headline(others))
 
 
-def test_what_was_not_run_is_left_out(results):
+def test_what_was_not_run_is_left_out():
+    results = planted_mechanism(SOME)
     del results.gates["w8s8-4kv"], results.knockouts["w8s4-1kv", "prefix"]
     assert figure_5.measure(results)["model"].unique().tolist() == ["w8s8-1kv", "w8s8-1kv-tied", "w8s8-1kv-vector"]
 

@@ -133,7 +133,7 @@ def _trace(axes: Axes, run: pd.DataFrame) -> None:
         way, colour = way.sort_values("step"), _colour(layer, int(run["layers"].iloc[0]))
         static, per_window = way["static"].to_numpy(), way["per_window"].to_numpy()
         axes.plot(static, per_window, color=colour, linewidth=1.3, marker=".", markersize=3, zorder=3, clip_on=False)
-        for at, filled in ((0, False), (-1, True)):
+        for at, filled in ((0, False), (-1, True))[len(way) < 2 :]:
             axes.plot(
                 static[at], per_window[at], "o", color=colour, markerfacecolor=colour if filled else "white",
                 markersize=6.5, markeredgewidth=1.2, zorder=4, clip_on=False,
@@ -159,11 +159,11 @@ def _add_heading(figure: Figure, table: pd.DataFrame) -> None:
     ]
     if len(traced):
         layers, first, end = sorted(traced["layer"].unique()), traced["step"].min(), traced["step"].max()
-        own = (
-            "" if tuple(layers) == TRACED_LAYERS else f" (the most concentrated; in the paper {_listed(TRACED_LAYERS)})"
-        )
-        way = f"step {first:,}, open, to {end:,}, filled" if first < end else f"step {end:,}, the only one kept"
-        lines += [f"Lines follow layer{'s' if len(layers) > 1 else ''} {_listed(layers)}{own} from {way}."]
+        theirs = f" (the most concentrated; in the paper {_listed(TRACED_LAYERS)})"
+        which = f"layer{'s' if len(layers) > 1 else ''} {_listed(layers)}"
+        which += "" if tuple(layers) == TRACED_LAYERS else theirs
+        way = f"Lines follow {which} from step {first:,}, open, to {end:,}, filled."
+        lines += [way if first < end else f"Only step {end:,} was kept, so no way through training is drawn."]
     panels.heading(figure, "How key gates concentrate: on fixed offsets, or on offsets that follow the content", *lines)
     _add_depth(figure, int(table["layers"].max()))
 

@@ -100,7 +100,7 @@ def _draw_profile(axes: Axes, run: pd.DataFrame, first: bool, lowest: bool) -> N
 
 def _draw_changes(axes: Axes, run: pd.DataFrame, colours: dict[int, tuple], lowest: bool) -> None:
     """Predicted against observed change by phase, one colour per shift; boundary phases hollow."""
-    limit = 10 * np.ceil(run[["observed_change", "predicted_change"]].abs().to_numpy().max() / 10 + 0.3)
+    limit = 10 * max(1, np.ceil(run[["observed_change", "predicted_change"]].abs().to_numpy().max() / 10))
     axes.plot([-limit, limit], [-limit, limit], color="0.6", linestyle=(0, (4, 3)), linewidth=0.8, zorder=0)
     for shift, points in run.groupby("shift"):
         for boundary, part in points.groupby("boundary"):
@@ -108,7 +108,8 @@ def _draw_changes(axes: Axes, run: pd.DataFrame, colours: dict[int, tuple], lowe
                 part["predicted_change"], part["observed_change"], s=11, linewidth=0.8, edgecolor=[colours[shift]],
                 facecolor="none" if boundary else [colours[shift]], zorder=2,
             )  # fmt: skip
-    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[-limit, 0, limit], yticks=[-limit, 0, limit])
+    room = 1.12 * limit  # so that the ticks of the two axes keep apart
+    axes.set(xlim=(-room, room), ylim=(-room, room), xticks=[-limit, 0, limit], yticks=[-limit, 0, limit])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: panels.signed(int(value)))
     axes.tick_params(length=2, pad=1.5, labelsize=7)
