@@ -27,6 +27,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/lookup.smk"
 include: "workflow/rules/mechanism.smk"
+include: "workflow/rules/theory.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 
@@ -39,6 +40,7 @@ rule all:
         rules.figure_4.output,
         rules.figure_5.output,
         rules.figure_6.output,
+        rules.figure_theory.output,
         rules.tables.output,
         rules.claims.output,
 

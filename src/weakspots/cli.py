@@ -140,6 +140,22 @@ def cycling(arguments: argparse.Namespace, config: Config, layout: Layout) -> No
         job.log_artifacts(output)
 
 
+def theory(_arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Compute the idealised model: minimisers of Theorem 1, gradient flows of Theorem 2."""
+    from weakspots import tables
+    from weakspots.provenance import provenance
+    from weakspots.theory.compute import compute
+    from weakspots.tracking import start_job
+
+    settings = workflow.theory_settings(config)
+    origin = provenance(settings, "theory", config.theory.seed)
+    with start_job(layout.tracking, "theory", settings, origin) as job:
+        for name, table in compute(config.theory).items():
+            tables.write(table, layout.theory(name), f"theory_{name}", origin)
+            _log.info("%s: %d rows", name, len(table))
+        job.log_artifacts(Path(layout.theory("heads")).parent)
+
+
 def figure(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     """Run the notebook of one figure or table."""
     from weakspots.notebooks import execute
@@ -216,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     stage(train, "corpus", "model")
     stage(lookup, "model").add_argument("padding", nargs="*", help=f"{' or '.join(PADDINGS)}; all if none is named")
     stage(cycling, "model")
+    stage(theory)
     stage(figure, "name")
     stage(claims)
     shown = stages.add_parser("schema", help=print_schema.__doc__)

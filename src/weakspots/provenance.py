@@ -33,6 +33,8 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "lookup": ("mechanism.sweep", (*_WORDS, "mechanism/knockout.py")),
     "cycling": ("mechanism.gate_shift", _WORDS),
     **{f"figure_{number}": (f"figures.figure_{number}", ("resources/published.json",)) for number in range(2, 7)},
+    "theory": ("theory", ()),
+    "figure_theory": ("figures.theory", ()),
     "tables": ("figures.tables", ("resources/published.json",)),
     "claims": ("claims", ()),
 }

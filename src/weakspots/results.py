@@ -16,7 +16,8 @@ from weakspots.config import PADDINGS, Statistics, load
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
 from weakspots.provenance import config_hash
-from weakspots.workflow import Layout, cycling_settings, lookup_settings
+from weakspots.theory.columns import COLUMNS as THEORY
+from weakspots.workflow import Layout, cycling_settings, lookup_settings, theory_settings
 
 WHOLE_LAYER = -1
 """The "head" whose knockout replaces the output of all heads of a layer."""
@@ -141,6 +142,12 @@ def read(folder: str | Path) -> Results:
         }
         for corpus in config.corpora
     }
+    of_theory = config_hash(theory_settings(config))
+    theory = {
+        name: tables.read(path, f"theory_{name}", of_theory)
+        for name in THEORY
+        if (path := Path(places.theory(name))).exists()
+    }
     return Results(
         config.scale,
         config.models,
@@ -151,6 +158,7 @@ def read(folder: str | Path) -> Results:
         cycles,
         config.cycling.padding,
         {model: table for model, table in gates.items() if len(table)},
+        theory,
     )
 
 

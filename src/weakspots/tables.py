@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from weakspots.building import writing
 from weakspots.errors import UserError
+from weakspots.theory.columns import COLUMNS as THEORY
 
 _METADATA_KEY = b"weakspots"
 
@@ -81,6 +82,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             "per_window": pa.float32(),
         }
     ),
+    **{f"theory_{name}": _schema(*columns) for name, columns in THEORY.items()},
     # One row per claim and, where a claim is about several models, one per model and padding.
     "claims": _schema(
         {

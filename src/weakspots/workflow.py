@@ -18,6 +18,7 @@ from weakspots.building import writing
 from weakspots.config import Config, LocalSource
 from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
+from weakspots.theory.columns import COLUMNS as THEORY
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Layout:
 
     def cycling(self, model: str) -> str:
         return f"{self.root}/cycling/{model}.parquet"
+
+    def theory(self, name: str) -> str:
+        return f"{self.root}/theory/{name}.parquet"
 
     def figure(self, name: str, suffix: str) -> str:
         return f"{self.root}/figures/{name}.{suffix}"
@@ -113,6 +117,11 @@ class Plan(Layout):
         return [self.cycling(model) for model in self.settings.cycling.models]
 
     @property
+    def theories(self) -> list[str]:
+        """All tables of the theory."""
+        return [self.theory(name) for name in THEORY]
+
+    @property
     def looked_up(self) -> list[str]:
         """Folders of the models that are asked."""
         corpus = self.settings.lookup.corpus
@@ -166,6 +175,11 @@ def cycling_settings(config: Config) -> dict:
     }
 
 
+def theory_settings(config: Config) -> dict:
+    """What the theory's tables depend on."""
+    return config.theory.model_dump(mode="json")
+
+
 def shown_settings(config: Config) -> dict:
     """What figures, tables and claims depend on besides the result files: which models are shown and how."""
     return {
@@ -173,6 +187,7 @@ def shown_settings(config: Config) -> dict:
         "lookup": lookup_settings(config),
         "paddings": config.lookup.paddings,
         "cycling": config.cycling.model_dump(mode="json"),
+        "theory": theory_settings(config),
         "statistics": config.statistics.model_dump(mode="json"),
     }
 

@@ -20,6 +20,7 @@ STAND_IN = f"""#!{sys.executable}
 import os, sys
 from pathlib import Path
 from weakspots import workflow
+from weakspots.theory.columns import COLUMNS as THEORY
 stage, *words = sys.argv[1:]
 at = words.index("--config")
 layout, words = workflow.Layout.beside(words[at + 1]), words[:at]
@@ -36,11 +37,15 @@ else:
             for table in (layout.lookup, layout.knockout)
             for padding in ("prefix", "in_sequence")
         ],
+        "theory": lambda: [layout.theory(name) for name in THEORY],
         "cycling": lambda: [layout.cycling(words[0])],
         "figure": lambda: [layout.figure(words[0], suffix) for suffix in ("png", "svg", "ipynb")]
         + [
             layout.figure(name, suffix)
-            for name in ("figure_2_headline", "figure_3_positions", "figure_5_all")
+            for name in (
+                "figure_2_headline", "figure_3_positions", "figure_5_all", "figure_theory_theorem_1",
+                "figure_theory_theorem_2", "figure_theory_coverage", "figure_theory_retrieval",
+            )
             for suffix in ("png", "svg")
         ]
         + [layout.table("selected_runs", suffix) for suffix in ("csv", "md")],

@@ -30,7 +30,7 @@ def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale
     expected |= {f"train_model {corpus} {model}" for corpus in settings.corpora for model in settings.models_of(corpus)}
     expected |= {f"data {corpus}" for corpus in settings.corpora}
     expected |= {f"cycling_model {model}" for model in settings.cycling.models}
-    expected |= {f"figure_{number}" for number in range(2, 7)} | {"tables", "claims"}
+    expected |= {f"figure_{number}" for number in range(2, 7)} | {"theory", "figure_theory", "tables", "claims"}
     assert untouched.jobs(*SCALES[scale]) == expected
 
 
@@ -53,8 +53,10 @@ def test_the_laptop_and_the_paper_run_the_papers_models() -> None:
         ("figure_4", {"data", "train_model", "figure_4"}),
         ("figure_5", {"data", "train_model", "lookup_model", "figure_5"}),
         ("figure_6", {"data", "train_model", "lookup_model", "cycling_model", "figure_6"}),
+        ("theory", {"theory"}),
+        ("figure_theory", {"data", "train_model", "theory", "figure_theory"}),
         ("tables", {"data", "train_model", "lookup_model", "tables"}),
-        ("claims", {"data", "train_model", "lookup_model", "cycling_model", "claims"}),
+        ("claims", {"data", "train_model", "lookup_model", "cycling_model", "theory", "claims"}),
     ],
 )
 def test_stages_and_figures_are_targets(untouched: Project, target: str, rules: set[str]) -> None:

@@ -9,7 +9,7 @@ import yaml
 from conftest import SMOKE, Project
 
 OF_LOOKUPS = {"figure_2", "figure_3", "figure_5", "figure_6", "tables", "claims"}
-OF_MODELS = {*OF_LOOKUPS, "figure_4"}
+OF_MODELS = {*OF_LOOKUPS, "figure_4", "figure_theory"}
 
 
 def jobs_with(project: Project, tmp_path: Path, overlay: dict) -> set[str]:
@@ -71,9 +71,10 @@ def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project
         ({"lookup": {"batch": 5}}, set()),
         ({"statistics": {"bootstrap": 200}}, OF_MODELS),
         ({"knockout": {"calibration": 5}}, {"lookup_model", *OF_MODELS}),
+        ({"theory": {"beta": 3.0}}, {"theory", *OF_MODELS}),
         ({"cycling": {"shifts": [1]}}, {"cycling_model", *OF_MODELS}),
     ],
-    ids=["prompts", "batch", "statistics", "knockout", "cycling"],
+    ids=["prompts", "batch", "statistics", "knockout", "theory", "cycling"],
 )
 def test_a_section_reruns_the_stages_that_read_it(
     finished: Project, tmp_path: Path, overlay: dict, expected: set[str]
@@ -86,6 +87,7 @@ def test_a_section_reruns_the_stages_that_read_it(
     [
         ("lookup/prompts.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
         ("mechanism/sweep.py", {"lookup_model", *OF_LOOKUPS}),
+        ("theory/coverage.py", {"theory", "figure_theory", "claims"}),
         ("claims/report.py", {"claims"}),
         ("figures/figure_2.py", {"figure_2"}),
         ("tracking.py", set()),

@@ -103,6 +103,31 @@ rule figure_6:
         "weakspots figure figure_6 --config {params.config} --log {log[0]}"
 
 
+rule figure_theory:
+    input:
+        models=plan.looked_up,
+        tables=plan.theories,
+        notebook="notebooks/figure_theory.ipynb",
+    output:
+        plan.figure("figure_theory", "ipynb"),
+        [
+            plan.figure(f"figure_theory_{part}", suffix)
+            for part in ("theorem_1", "theorem_2", "coverage", "retrieval")
+            for suffix in ("png", "svg")
+        ],
+    log:
+        plan.log("figure_theory"),
+        notebook=plan.log("figure_theory", suffix="ipynb"),
+    conda:
+        "../../envs/figures.yaml"
+    params:
+        config=plan.config,
+        settings=stages.shown_settings(plan.settings),
+        source=stage_digest("figure_theory"),
+    shell:
+        "weakspots figure figure_theory --config {params.config} --log {log[0]}"
+
+
 rule tables:
     input:
         lookups=plan.lookups,

@@ -4,6 +4,7 @@ rule claims:
         lookups=plan.lookups,
         knockouts=plan.knockouts,
         cycles=plan.cycles,
+        theory=plan.theories,
     output:
         multiext(plan.claims(""), "parquet", "md"),
     log:

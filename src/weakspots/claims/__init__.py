@@ -8,14 +8,14 @@ is written down here: thresholds stand in the claims' texts, and what falls shor
 
 from __future__ import annotations
 
-from weakspots.claims import lookup, mechanism
+from weakspots.claims import lookup, mechanism, theory
 from weakspots.claims.report import to_frame, to_markdown
 from weakspots.claims.verdicts import Claim, Verdict
 from weakspots.results import Results
 
 __all__ = ["CLAIMS", "Claim", "Verdict", "judge", "to_frame", "to_markdown"]
 
-CLAIMS: tuple[Claim, ...] = lookup.CLAIMS + mechanism.CLAIMS
+CLAIMS: tuple[Claim, ...] = lookup.CLAIMS + mechanism.CLAIMS + theory.CLAIMS
 """Every claim, in the paper's order."""
 
 

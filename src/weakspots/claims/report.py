@@ -34,8 +34,8 @@ def to_markdown(frame: pd.DataFrame) -> str:
         "",
         ", ".join(f"{counts.get(status, 0)} {word}" for status, word in _COUNTED) + ".",
         "Accuracies are in percent, gaps (best minus worst position) in percentage points; n counts key–name mappings, "
-        "each asked at every position. The runs behind a verdict follow below, with their intervals: bootstraps over "
-        "mappings.",
+        "each asked at every position, and runs or descents where a claim is about the theory. The runs behind a "
+        "verdict follow below, with their intervals: bootstraps over mappings.",
         "",
         *_markdown_table(
             ["claim", "verdict", "measured", "n", "seeds"],

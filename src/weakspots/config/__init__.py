@@ -24,6 +24,7 @@ from weakspots.config.corpus import (
     WordTokenizer,
 )
 from weakspots.config.section import Section
+from weakspots.config.theory import Theory
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
 from weakspots.records import animals
@@ -43,6 +44,7 @@ __all__ = [
     "RecallSource",
     "Stage",
     "Statistics",
+    "Theory",
     "Training",
     "WordTokenizer",
     "load",
@@ -129,6 +131,7 @@ class Config(Section):
     lookup: Lookup
     knockout: Knockout = Knockout()
     cycling: Cycling
+    theory: Theory = Theory()
     statistics: Statistics = Statistics()
     device: Literal["cpu", "cuda"] = Field("cpu", description="where models train and are asked; cpu is bit-identical")
 

@@ -74,7 +74,8 @@ def _change(clean: np.ndarray, knocked: np.ndarray, stride: int) -> np.ndarray:
     return effects.change(statistics.profile(clean), statistics.profile(knocked), stride)
 
 
-_TOP, _BELOW, _LEFT, _BARS, _GAP = 1.08, 0.46, 0.36, 0.5, 0.14  # inches: heading, and around and between the maps
+_TOP, _BELOW, _LEFT, _GAP = 1.08, 0.46, 0.36, 0.14  # inches: heading, and around the maps
+_BARS, _APART = 0.62, 0.2  # width of the bars, and their distance from the maps, as shares of a map's width
 
 
 def headline(table: pd.DataFrame) -> Figure:
@@ -107,37 +108,43 @@ def draw(table: pd.DataFrame, models: Sequence[str] | None = None) -> Figure:
 
 def _draw_model(figure: Figure, run: pd.DataFrame, inside: tuple[float, float, float], height: float) -> None:
     """One model's bars and maps; `inside` is left, top and width in inches."""
-    left, top, width = inside
     stride = int(run["stride"].iloc[0])
     ordered = run.sort_values(["layer", "head", "phase"])
     heads = ordered[ordered["phase"] == 0]
     key, value, change = (ordered[name].to_numpy().reshape(-1, stride) for name in ("key", "value", "change"))
-    bars = panels.inches(figure, left, top, _BARS, height)
-    _draw_static(bars, heads, stride)
     tied = np.isnan(value).all()
     maps = [
         panels.Map(key, panels.PREFERENCE, "key and value gate" if tied else "key gate"),
         *([] if tied else [panels.Map(value, panels.PREFERENCE, "value gate")]),
         panels.Map(change, panels.CHANGE, "knockout"),
     ]
-    axes = panels.inches(figure, left + _BARS + 0.12, top, width - _BARS - 0.12, height)
+    axes = panels.inches(figure, *inside, height)
     panels.draw_maps(axes, maps, heads["layer"].to_list())
-    axes.set_yticks([])
-    axes.set_xlabel(f"position mod {stride}", fontsize=7.5, labelpad=1.5)
-
-
-def _draw_static(axes: Axes, heads: pd.DataFrame, stride: int) -> None:
-    """A bar per KV head from 1 to its key gate's effective number; S, the uniform gate's, is a dashed line."""
-    rows = np.arange(len(heads))
-    axes.barh(rows, heads["static"] - 1, left=1, height=0.72 if len(rows) <= 32 else 1, color="0.5", linewidth=0)
-    axes.axvline(stride, color="0.6", linestyle=(0, (3, 2)), linewidth=0.7)
-    axes.set(xlim=(1, stride * 1.03), ylim=(len(heads) - 0.5, -0.5), xticks=[1, stride])
-    panels.tick_layers(axes, heads["layer"].to_list())
-    axes.set_title("static", fontsize=7.5, fontweight="normal", pad=2)
     axes.set_ylabel("layer", fontsize=7.5, labelpad=2)
-    axes.set_xlabel("eff. phases", fontsize=7.5, labelpad=1.5)
-    axes.tick_params(length=2, width=0.6, pad=1.5, labelsize=7)
-    axes.spines[:].set_linewidth(0.6)
+    under = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "center", "va": "top"}
+    middle = np.mean(axes.get_xlim())
+    axes.annotate(f"position mod {stride}", (middle, 0), (0, -13), fontsize=7.5, **under)
+    middle = _draw_static(axes, heads["static"].to_numpy(), stride)
+    axes.annotate("eff. phases", (middle, 0), (0, -13), fontsize=7.5, **under)
+
+
+def _draw_static(axes: Axes, static: np.ndarray, stride: int) -> float:
+    """A bar per row from 1 to the effective number, left of the maps, and a dashed line at S, the uniform gate's.
+
+    Returns where the middle of the bars is.
+    """
+    right = -0.5 - _APART * stride
+    left, rows = right - _BARS * stride, np.arange(len(static))
+    lengths = (static - 1) / max(1, stride - 1) * (right - left)
+    axes.barh(rows, lengths, left=left, height=0.72 if len(rows) <= 32 else 1, color="0.5", linewidth=0)
+    axes.vlines(left, -0.5, len(rows) - 0.5, color="0.15", linewidth=1.0)
+    axes.vlines(right, -0.5, len(rows) - 0.5, color="0.6", linestyle=(0, (3, 2)), linewidth=0.7)
+    ticks, labels = axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()]
+    axes.set_xticks([left, right, *ticks], ["1", str(stride), *labels])
+    axes.set(xlim=(left, axes.get_xlim()[1]), ylim=(len(rows) - 0.5, -0.5))
+    middle = (left + right) / 2
+    axes.annotate("static", (middle, -0.5), (0, 2), textcoords="offset points", ha="center", va="bottom", fontsize=7.5)
+    return middle
 
 
 def _add_heading(figure: Figure, table: pd.DataFrame) -> None:
