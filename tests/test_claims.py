@@ -9,7 +9,7 @@ from planted_mechanism import planted_mechanism
 from planted_theory import tables as theory_tables
 
 from weakspots import claims, published, tables
-from weakspots.claims import Verdict, lookup
+from weakspots.claims import Verdict, lookup, theory
 from weakspots.config import PADDINGS, Statistics
 from weakspots.models import ModelRow
 from weakspots.results import Results
