@@ -39,7 +39,7 @@ rule all:
         rules.figure_3.output,
         rules.figure_4.output,
         rules.figure_5.output,
-        rules.figure_6.output,
+        rules.figure_6.output if plan.settings.cycling.models else [],
         rules.figure_theory.output,
         rules.tables.output,
         rules.claims.output,

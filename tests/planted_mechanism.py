@@ -17,8 +17,8 @@ from planted import WEAK_BOUNDARY, answers
 from weakspots.attention.compressor import BRANCHES
 from weakspots.attention.memory import Memory
 from weakspots.config import PADDINGS, Statistics
-from weakspots.models import ModelRow
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER, ModelRow
+from weakspots.results import Results
 from weakspots.tables import SCHEMAS
 
 DEEPSEEK = ModelRow(stride=4, gate="scalar", offset_maps="per_half", tied=True, post_norm=True, rope_last=True)

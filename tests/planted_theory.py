@@ -17,8 +17,8 @@ TINY = Theory(
         shapes=[Shape(positions=3, heads=2)], vocabularies=[8, 1024, 4096, 16384], fit_from=1024, starts=6
     ),
     map=Map(vocabularies=[10, 64], epsilons=[0, 0.02, 0.4], contexts=2, starts=4),
-    flow=Flow(positions=[4], runs=20, sweep_vocabularies=[20, 1024], sweep_rhos=[1, 0.01]),
-    tokens=Tokens(vocabularies=[32], rhos=[30, 0.01], arrangements=2, fresh=200, runs=1),
+    flow=Flow(positions=[4], runs=20, sweep_vocabularies=[20, 1024], sweep_rhos=[1, 1e-6]),
+    tokens=Tokens(vocabularies=[32], rhos=[30, 0.01], arrangements=2, fresh=200, runs=1, judged_runs=2),
 )
 """A section of the theory that takes a few seconds."""
 

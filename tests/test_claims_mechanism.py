@@ -14,8 +14,8 @@ from planted_mechanism import ROWS, knocked, planted_mechanism
 from weakspots import config, published
 from weakspots.claims import Verdict, mechanism, to_frame, to_markdown
 from weakspots.config import Statistics
-from weakspots.models import ModelRow
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER, ModelRow
+from weakspots.results import Results
 
 CLAIMS = {claim.id: claim for claim in mechanism.CLAIMS}
 SMALL = {name: ROWS[name] for name in ("full-1kv", "full-8kv", "w8s8-1kv", "w8s8-4kv", "w12s12-1kv", "w8s8-1kv-tied")}

@@ -14,7 +14,7 @@ from weakspots import results, tables
 from weakspots.config import load
 from weakspots.errors import UserError
 from weakspots.provenance import config_hash
-from weakspots.workflow import lookup_settings
+from weakspots.workflow import lookup_settings, train_settings
 
 
 @pytest.fixture
@@ -104,6 +104,27 @@ def test_a_table_of_another_configuration_is_refused_by_name(folder):
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     with pytest.raises(UserError, match=r"prefix\.parquet: was made with another configuration .*run its rule again"):
         results.read(folder)
+
+
+def test_only_the_kinds_that_are_asked_for_are_read(folder):
+    (folder / "lookup" / "full-1kv" / "prefix.parquet").write_text("damaged")
+    read = results.read(folder, "knockout", "losses")
+    assert not read.outcomes and read.losses == {"recall": {"full-1kv": 0.5}}
+    assert set(read.knockouts) == {("full-1kv", "prefix"), ("w8s4-1kv", "prefix")}
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        results.read(folder, "lookup")
+
+
+def test_gates_of_a_model_that_was_trained_otherwise_are_refused(folder):
+    columns = {"step": 1, "layer": 0, "head": 0, "branch": "key", "offset": range(8), "score": 0.125}
+    gates = pd.DataFrame({**columns, "static": 8.0, "per_window": 8.0})
+    path = folder / "models" / "recall" / "w8s8-1kv" / "gates.parquet"
+    config = load(folder / "config.yaml")
+    tables.write(gates, path, "gates", {"config_hash": config_hash(train_settings(config, "recall", "w8s8-1kv"))})
+    assert len(results.read(folder).gates["w8s8-1kv"]) == 8
+    tables.write(gates, path, "gates", {"config_hash": "another"})
+    with pytest.raises(UserError, match=r"gates\.parquet: was made with another configuration"):
+        results.read(folder, "gates")
 
 
 def test_a_damaged_loss_is_named(folder):

@@ -32,7 +32,7 @@ def test_a_whole_folder_gives_the_model_that_was_saved(folder):
 
 
 def test_a_folder_without_a_model_names_the_command_that_makes_one(tmp_path):
-    with pytest.raises(UserError, match=r"holds no trained model: run `weakspots train recall w8s8-1kv` first"):
+    with pytest.raises(UserError, match=r"holds no trained model: run `snakemake .*recall/w8s8-1kv` first"):
         trained.load(tmp_path / "recall" / "w8s8-1kv")
 
 
@@ -42,7 +42,7 @@ def test_missing_weights_are_not_replaced_by_random_ones(folder):
     save_file(
         {name: value for name, value in weights.items() if name != gate}, folder / "model.safetensors", {"format": "pt"}
     )
-    with pytest.raises(UserError, match=f"lacks weights that its config.json asks for .{gate}.*train it again"):
+    with pytest.raises(UserError, match=f"lacks weights that its config.json asks for .{gate}.*run `snakemake"):
         trained.load(folder)
 
 
@@ -53,6 +53,6 @@ def test_damaged_weights_are_refused(folder, damage):
         file.write_bytes(file.read_bytes()[:1000])
     else:
         file.unlink()
-    with pytest.raises(UserError, match="does not load.*train it again") as caught:
+    with pytest.raises(UserError, match="does not load.*run `snakemake") as caught:
         trained.load(folder)
     assert "\n" not in str(caught.value)

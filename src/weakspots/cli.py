@@ -134,9 +134,10 @@ def cycling(arguments: argparse.Namespace, config: Config, layout: Layout) -> No
         asked = asked.take(asked.mapping < config.cycling.mappings)
         table = score(model, tokenizer, asked, config.cycling.shifts, config.lookup.batch)
         tables.write(table, output, "cycling", origin)
-        for shift, correct in table.groupby("shift")["correct"]:
-            _log.info("gates shifted by %+d: mean %.1f %%", shift, 100 * correct.mean())
-            job.log_metrics({f"accuracy_mean_shift{shift:+d}": float(100 * correct.mean())})
+        means = 100 * table.groupby("shift")["correct"].mean()
+        for shift, mean in means.items():
+            _log.info("gates shifted by %+d: mean %.1f %%", shift, mean)
+        job.log_metrics({f"accuracy_mean_shift_{shift}": float(mean) for shift, mean in means.items()})
         job.log_artifacts(output)
 
 

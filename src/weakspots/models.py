@@ -11,6 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+WHOLE_LAYER = -1
+"""The "KV head" that stands for all heads of a layer, where one head can be chosen."""
+
 
 class ModelRow(BaseModel):
     """The attributes of one run of the paper.

@@ -30,8 +30,8 @@ _WORDS = ("resources/animals.txt", "resources/names.txt")
 STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "data": ("data", _WORDS),
     "train": ("training", ("transformer.py",)),  # registered by name, so no import statement leads to it
-    "lookup": ("mechanism.sweep", (*_WORDS, "mechanism/knockout.py")),
-    "cycling": ("mechanism.gate_shift", _WORDS),
+    "lookup": ("mechanism.sweep", (*_WORDS, "mechanism/knockout.py", "trained.py")),
+    "cycling": ("mechanism.gate_shift", (*_WORDS, "trained.py")),
     **{f"figure_{number}": (f"figures.figure_{number}", ("resources/published.json",)) for number in range(2, 7)},
     "theory": ("theory", ()),
     "figure_theory": ("figures.theory", ()),

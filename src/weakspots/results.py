@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,7 @@ from weakspots.errors import UserError
 from weakspots.models import ModelRow
 from weakspots.provenance import config_hash
 from weakspots.theory.columns import COLUMNS as THEORY
-from weakspots.workflow import Layout, cycling_settings, lookup_settings, theory_settings
-
-WHOLE_LAYER = -1
-"""The "head" whose knockout replaces the output of all heads of a layer."""
+from weakspots.workflow import Layout, cycling_settings, lookup_settings, theory_settings, train_settings
 
 
 @dataclass
@@ -104,62 +101,48 @@ class Results:
         return self._measured[key]
 
 
-def read(folder: str | Path) -> Results:
-    """The results in `folder` (results/<scale>), as far as they have been written.
+KINDS = ("lookup", "knockout", "cycling", "gates", "losses", "theory")
+"""What results are made of; a figure reads those it shows."""
 
-    Raises UserError if the folder holds no configuration, a damaged table, or one of another configuration.
+
+def read(folder: str | Path, *kinds: str) -> Results:
+    """The results in `folder` (results/<scale>) of these `KINDS`, or of all, as far as they have been written.
+
+    A caller that names its kinds is not stopped by what else lies there, such as tables that are about to be replaced.
+    Raises UserError if the folder holds no configuration, a damaged table, or one of another configuration, and
+    ValueError for a kind that there is not.
     """
+    if unknown := set(kinds) - set(KINDS):
+        raise ValueError(f"no kind of results: {', '.join(sorted(unknown))}")
     places = Layout(str(folder))
     config = load(places.config)
-    asked, cycled = config_hash(lookup_settings(config)), config_hash(cycling_settings(config))
     models = config.models_of(config.lookup.corpus)
     runs = [(model, padding) for model in models for padding in config.lookup.paddings]
-    outcomes = {
-        run: statistics.outcomes(tables.read(path, "lookup", asked))
-        for run in runs
-        if (path := Path(places.lookup(*run))).exists()
-    }
-    knockouts = {
-        run: _by(tables.read(path, "knockout", asked), ["layer", "head"])
-        for run in runs
-        if (path := Path(places.knockout(*run))).exists()
-    }
-    cycles = {
-        model: _by(tables.read(path, "cycling", cycled), "shift")
-        for model in config.cycling.models
-        if (path := Path(places.cycling(model))).exists()
-    }
-    gates = {
-        model: tables.read(path, "gates")
-        for model in models
-        if (path := Path(places.model(config.lookup.corpus, model), "gates.parquet")).exists()
-    }
-    losses = {
-        corpus: {
-            model: _validation_loss(path)
-            for model in config.models_of(corpus)
-            if (path := Path(places.model(corpus, model), "validation.json")).exists()
-        }
-        for corpus in config.corpora
-    }
+    asked, cycled = config_hash(lookup_settings(config)), config_hash(cycling_settings(config))
     of_theory = config_hash(theory_settings(config))
-    theory = {
-        name: tables.read(path, f"theory_{name}", of_theory)
-        for name in THEORY
-        if (path := Path(places.theory(name))).exists()
-    }
-    return Results(
-        config.scale,
-        config.models,
-        config.statistics,
-        outcomes,
-        losses,
-        knockouts,
-        cycles,
-        config.cycling.padding,
-        {model: table for model, table in gates.items() if len(table)},
-        theory,
-    )
+
+    def there(kind: str, paths: Mapping[Any, str]) -> Iterator[tuple[Any, Path]]:
+        """What is to be read of a kind and has been written."""
+        if kind in (kinds or KINDS):
+            yield from ((key, Path(path)) for key, path in paths.items() if Path(path).exists())
+
+    found = Results(config.scale, config.models, config.statistics, {}, cycling_padding=config.cycling.padding)
+    for run, path in there("lookup", {run: places.lookup(*run) for run in runs}):
+        found.outcomes[run] = statistics.outcomes(tables.read(path, "lookup", asked))
+    for run, path in there("knockout", {run: places.knockout(*run) for run in runs}):
+        found.knockouts[run] = _by(tables.read(path, "knockout", asked), ["layer", "head"])
+    for model, path in there("cycling", {model: places.cycling(model) for model in config.cycling.models}):
+        found.cycles[model] = _by(tables.read(path, "cycling", cycled), "shift")
+    for model, path in there("gates", {model: places.gates(config.lookup.corpus, model) for model in models}):
+        trained = config_hash(train_settings(config, config.lookup.corpus, model))
+        if len(table := tables.read(path, "gates", trained)):
+            found.gates[model] = table
+    for corpus in config.corpora:
+        paths = {model: places.validation(corpus, model) for model in config.models_of(corpus)}
+        found.losses[corpus] = {model: _validation_loss(path) for model, path in there("losses", paths)}
+    for name, path in there("theory", {name: places.theory(name) for name in THEORY}):
+        found.theory[name] = tables.read(path, f"theory_{name}", of_theory)
+    return found
 
 
 def _by(table: pd.DataFrame, key: str | list[str]) -> dict[Any, np.ndarray]:

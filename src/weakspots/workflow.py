@@ -46,6 +46,12 @@ class Layout:
     def model(self, corpus: str, model: str) -> str:
         return f"{self.root}/models/{corpus}/{model}"
 
+    def gates(self, corpus: str, model: str) -> str:
+        return f"{self.model(corpus, model)}/gates.parquet"
+
+    def validation(self, corpus: str, model: str) -> str:
+        return f"{self.model(corpus, model)}/validation.json"
+
     def lookup(self, model: str, padding: str) -> str:
         return f"{self.root}/lookup/{model}/{padding}.parquet"
 
@@ -180,16 +186,18 @@ def theory_settings(config: Config) -> dict:
     return config.theory.model_dump(mode="json")
 
 
-def shown_settings(config: Config) -> dict:
-    """What figures, tables and claims depend on besides the result files: which models are shown and how."""
-    return {
-        "models": rows(config),
-        "lookup": lookup_settings(config),
-        "paddings": config.lookup.paddings,
+def shown_settings(config: Config, *measured: str) -> dict:
+    """What a figure, table or claim depends on besides its result files: which models there are, how they are shown.
+
+    `measured` names the kinds of results (`results.KINDS`) that are shown; all if none is named.
+    """
+    of = {
+        "lookup": {**lookup_settings(config), "paddings": config.lookup.paddings},
         "cycling": config.cycling.model_dump(mode="json"),
         "theory": theory_settings(config),
-        "statistics": config.statistics.model_dump(mode="json"),
     }
+    shown = {kind: settings for kind, settings in of.items() if kind in (measured or of)}
+    return {"models": rows(config), "statistics": config.statistics.model_dump(mode="json"), **shown}
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from drawn import overlapping, said
 from planted_mechanism import ROWS, planted_mechanism, specialised
 
 from weakspots.errors import UserError
 from weakspots.figures import figure_5
+from weakspots.mechanism import alignment
 
 SOME = {
     name: ROWS[name]
@@ -83,8 +85,16 @@ def test_labels_are_complete_and_nothing_overlaps(layers):
 def test_a_scale_without_gates_or_knockouts_says_what_to_run():
     results = planted_mechanism({"w8s8-1kv": SOME["w8s8-1kv"]})
     gates, results.gates = results.gates, {}
-    with pytest.raises(UserError, match="run `snakemake gates` first"):
+    with pytest.raises(UserError, match="run `snakemake gates knockout` first, with prefix"):
         figure_5.measure(results)
     results.gates, results.knockouts = gates, {}
     with pytest.raises(UserError, match="run `snakemake knockout` first"):
         figure_5.measure(results)
+
+
+def test_the_alignment_lists_every_gate_of_every_run_with_knockouts():
+    results = planted_mechanism()
+    table = figure_5.aligned(results)
+    assert set(table["model"]) == {model for model in results.gates if (model, "prefix") in results.knockouts}
+    one = table[table["model"] == "w8s8-1kv"].drop(columns="model").reset_index(drop=True)
+    pd.testing.assert_frame_equal(one, alignment.by_head(results, "w8s8-1kv"))

@@ -41,7 +41,7 @@ def test_notebooks_are_stripped_and_take_the_results_folder(path):
 def test_every_cell_runs_and_the_outputs_are_saved(tmp_path, monkeypatch, name, files):
     few = {row: ROWS[row] for row in ("full-1kv", "w8s8-1kv", "w8s8-4kv")}
     measured = planted() if name in ("figure_2", "tables") else planted_mechanism(few)
-    monkeypatch.setattr(results, "read", lambda folder: measured)
+    monkeypatch.setattr(results, "read", lambda folder, *kinds: measured)
     names: dict = {}
     for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
         if cell.cell_type == "code":

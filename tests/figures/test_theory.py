@@ -36,17 +36,32 @@ def test_theorem_1_shows_the_minima_the_exponents_and_the_map(found):
     np.testing.assert_allclose(stars, [[0, 0], [1, 1]])
     (name, _) = [text.get_text() for text in margin.get_legend().get_texts()]
     assert name.startswith("S = 3, m = 2") and f"{found['exponent']['exponent'].iloc[0]:.3f}" in name
+    positive = found["minima"].query("margin > 0")
     points = margin.lines[0].get_xydata()
-    np.testing.assert_allclose(points, found["minima"][["vocabulary", "margin"]])
+    np.testing.assert_allclose(points, positive[["vocabulary", "margin"]])
+    assert "no noise" in margin.get_legend().get_title().get_text()
     assert [text.get_text() for text in cases.texts] == ["0", "0", "0", "100", "0", "100"]
 
 
+def test_margins_that_are_not_positive_are_ticks_and_are_counted(found):
+    minima = found["minima"].assign(margin=[-0.1, 0.01, 0.001, 1e-4])
+    figure = theory.draw_theorem_1(found["landscape"], minima, found["exponent"], found["map"])
+    margin = figure.axes[1]
+    ticks = [line.get_xdata() for line in margin.lines if line.get_marker() == "|" and len(line.get_xdata())]
+    assert [list(at) for at in ticks] == [[8]]
+    assert "1 not above 0" in [text.get_text() for text in margin.get_legend().get_texts()]
+
+
 def test_theorem_2_shows_trajectories_escape_times_and_repulsion(found):
-    figure = theory.draw_theorem_2(found["trajectories"], found["heads"], found["coverage"])
+    figure = theory.draw_theorem_2(found["trajectories"], found["heads"], found["escape"], found["coverage"])
     plane, escape, apart = figure.axes
     starts = [line for line in plane.lines if line.get_markerfacecolor() == "white"]
     assert len(starts) == found["tokens"].shape[0]
-    assert "slope" in escape.get_legend().get_texts()[0].get_text()
+    assert [text.get_text() for text in plane.get_legend().get_texts()] == ["N = 32", "ρ = 30", "ρ = 0.01"]
+    assert len({line.get_linestyle() for line in plane.get_legend().get_lines()[1:]}) == 2
+    last = found["escape"].iloc[-1]
+    expected = f"N = 1,024: slope {last['slope']:.2f} ({last['low']:.2f} to {last['high']:.2f})"
+    assert escape.get_legend().get_texts()[-1].get_text() == expected
     assert "S = 4, m = 3" in apart.get_title() and apart.get_xlabel() == "log(e/ρ) / N"
 
 
@@ -59,14 +74,14 @@ def test_coverage_is_drawn_beside_independent_choice(found):
 
 
 def test_retrieval_is_drawn_by_phase_with_the_boundary_left_open(found):
-    (axes,) = theory.draw_retrieval(found["retrieval"]).axes
+    (axes,) = theory.draw_retrieval(found["retrieval"], 0.95).axes
     shown = found["retrieval"].query("heads == 2").groupby("phase")["retrieved"].mean() * 100
     assert any(np.array_equal(line.get_ydata(), shown) for line in axes.lines)
     assert [line.get_xdata() for line in axes.lines if line.get_marker() == "^"] == [[3]]
 
 
 def test_every_cell_of_the_notebook_runs_and_the_figures_are_saved(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "read", lambda folder: planted_theory())
+    monkeypatch.setattr(results, "read", lambda folder, *kinds: planted_theory())
     names: dict = {}
     for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
         if cell.cell_type == "code":
@@ -74,11 +89,18 @@ def test_every_cell_of_the_notebook_runs_and_the_figures_are_saved(tmp_path, mon
             if "parameters" in cell.metadata.get("tags", []):
                 names["output_folder"] = str(tmp_path)
     parts = ("theorem_1", "theorem_2", "coverage", "retrieval")
-    expected = {f"theory_{part}.{suffix}" for part in parts for suffix in ("png", "svg")}
+    expected = {f"figure_theory_{part}.{suffix}" for part in parts for suffix in ("png", "svg")}
     assert {path.name for path in tmp_path.iterdir()} == expected
 
 
 def test_the_same_figure_is_the_same_file(found, tmp_path):
     for name in ("one.svg", "two.svg"):
-        style.save(theory.draw_retrieval(found["retrieval"]), tmp_path / name)
+        style.save(theory.draw_retrieval(found["retrieval"], 0.95), tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_single_runs_are_named_by_what_they_retrieve(found):
+    figure = theory.draw_retrieval(found["retrieval"], 0.9)
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "a run that retrieves fewest" in names and "a run that retrieves most" in names
+    assert any("flat by symmetry" in text.get_text() and "90%" in text.get_text() for text in figure.texts)

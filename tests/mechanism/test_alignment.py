@@ -13,8 +13,8 @@ from weakspots import published
 from weakspots.config import Statistics
 from weakspots.errors import UserError
 from weakspots.mechanism import alignment
-from weakspots.models import ModelRow
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER, ModelRow
+from weakspots.results import Results
 
 ROWS = {
     "full-1kv": ModelRow(attention="full"),

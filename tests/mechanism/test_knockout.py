@@ -18,8 +18,7 @@ from weakspots.mechanism.knockout import (
     mean_outputs,
 )
 from weakspots.mechanism.sweep import final_states, knockouts
-from weakspots.models import ModelRow
-from weakspots.results import WHOLE_LAYER
+from weakspots.models import WHOLE_LAYER, ModelRow
 
 KEYS, VALUES = [f"k{i}" for i in range(12)], [f"v{i}" for i in range(12)]
 LOOKUP = Lookup(corpus="recall", paddings=["prefix"], modulus=4, mappings=16, records=4, demonstrations=2, seed=3)
@@ -47,8 +46,17 @@ def test_the_sweep_equals_the_hook_on_the_whole_prompt(name):
                 torch.testing.assert_close(found[:, state], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [2, 3, 7, 8, 9])
-@pytest.mark.parametrize("row", [ModelRow(), ModelRow(stride=3), ModelRow(local="tail"), ModelRow(attention="full")])
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 7, 8, 9])
+@pytest.mark.parametrize(
+    "row",
+    [
+        ModelRow(),
+        ModelRow(stride=3),
+        ModelRow(local="tail"),
+        ModelRow(attention="full"),
+        TABLE["w8s4-1kv-deepseek"],  # whose first window begins before the text
+    ],
+)
 def test_the_sweep_reads_texts_shorter_than_a_window(row, length):
     model = build(row).eval()
     means = mean_outputs(model, texts(2, 9, seed=1))

@@ -110,6 +110,19 @@ def test_a_smaller_tolerance_and_a_run_of_its_own_give_the_same_choice():
     np.testing.assert_allclose(softmax(alone[-1, 0], axis=-1), softmax(exact[-1, 4], axis=-1), atol=1e-5)
 
 
+def test_the_tolerance_holds_for_a_run_among_many_that_rest():
+    context, times = geometry.symmetric_context(10**6, 4, 4, 1.0), np.geomspace(10, 3_000, 30)
+    start = flow.initial_scores(1, 2, 4, 10**6, 1.0, 0.01, seed=3)
+    end = flow.common_flow(context, SCALES, 1.0, start, times)[-1]
+    exact = flow.common_flow(context, SCALES, 1.0, start, times, tolerance=1e-11)[:, 0]
+    many = np.concatenate([start, np.repeat(end, 99, axis=0)])
+    alone, among = (
+        np.abs(flow.common_flow(context, SCALES, 1.0, runs, times, tolerance=1e-4)[:, 0] - exact).max()
+        for runs in (start, many)
+    )
+    assert among < 2 * alone
+
+
 @pytest.mark.parametrize(("chunks", "positions"), [(2, 4), (4, 4), (4, 8)])
 def test_the_escape_rate_is_the_growth_rate_of_a_small_difference(chunks, positions):
     context = geometry.symmetric_context(1e9, chunks, positions, 1.0)

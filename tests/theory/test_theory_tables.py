@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from weakspots.config.theory import Flow, Map, Minimizers, Shape, Theory, Tokens
 from weakspots.theory import theorem_1, theorem_2
+from weakspots.theory.cases import streams
+from weakspots.theory.columns import COLUMNS
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +22,7 @@ def found() -> dict[str, pd.DataFrame]:
 def test_no_value_is_missing_that_need_not_be(found):
     for name, table in found.items():
         may_lack = {"minima": ["margin"], "heads": ["escape"]}.get(name, [])
+        assert set(table) == {*COLUMNS[name][0], *COLUMNS[name][1]}, name
         assert len(table) and not table.drop(columns=may_lack).isna().any().any(), name
 
 
@@ -30,6 +33,7 @@ def test_every_case_is_there_once(found):
         "exponent": ["positions", "heads"],
         "map": ["vocabulary", "epsilon", "context"],
         "heads": ["positions", "heads", "vocabulary", "rho", "run", "head"],
+        "escape": ["positions", "heads", "vocabulary"],
         "coverage": ["positions", "heads", "vocabulary", "rho", "covered"],
         "retrieval": ["positions", "heads", "vocabulary", "rho", "run", "phase"],
         "trajectories": ["vocabulary", "rho", "run", "head", "branch", "time"],
@@ -43,9 +47,9 @@ def test_every_case_is_there_once(found):
 
 
 def test_a_case_has_the_same_numbers_whatever_else_is_computed(found):
-    sweep = TINY.flow.model_copy(update={"positions": [5], "sweep_vocabularies": [1024], "sweep_rhos": [0.01]})
+    sweep = TINY.flow.model_copy(update={"positions": [5], "sweep_vocabularies": [1024], "sweep_rhos": [1e-6]})
     heads, _ = theorem_2.common_flows(TINY.model_copy(update={"flow": sweep}))
-    case = "positions == 4 and heads == 3 and vocabulary == 1024 and rho == 0.01"
+    case = "positions == 4 and heads == 3 and vocabulary == 1024 and rho == 1e-6"
     mine, theirs = heads.query(case), found["heads"].query(case)
     pd.testing.assert_frame_equal(mine.reset_index(drop=True), theirs.reset_index(drop=True))
     other, _ = theorem_2.common_flows(TINY.model_copy(update={"flow": sweep, "seed": 1}))
@@ -78,6 +82,13 @@ def test_gates_of_a_small_ball_end_where_the_common_flow_says(found):
     assert (small["key_position"] == small["predicted_position"]).all()
     assert (small[["key_weight", "value_weight"]] > 0.9).all().all()
     assert (found["tokens"]["standard_error"] > 0).all()
+    assert found["tokens"].groupby("rho")["run"].nunique().to_dict() == {0.01: 2, 30.0: 1}, "judged where rho is least"
+
+
+def test_draws_of_one_case_share_no_random_numbers():
+    states = [tuple(stream.generate_state(4)) for stream in [*streams(7, 3), *streams(8, 3)]]
+    assert len(set(states)) == 6
+    assert states[:3] == [tuple(stream.generate_state(4)) for stream in streams(7, 3)]
 
 
 @pytest.mark.parametrize(

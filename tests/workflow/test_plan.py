@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, SMOKE, Project
+from copies import ROOT, SMOKE, Project
 
 from weakspots import config, workflow
 

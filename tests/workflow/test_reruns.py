@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import SMOKE, Project
+from copies import SMOKE, Project
 
 OF_LOOKUPS = {"figure_2", "figure_3", "figure_5", "figure_6", "tables", "claims"}
 OF_MODELS = {*OF_LOOKUPS, "figure_4", "figure_theory"}
@@ -67,12 +67,12 @@ def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project
 @pytest.mark.parametrize(
     ("overlay", "expected"),
     [
-        ({"lookup": {"seed": 5}}, {"lookup_model", "cycling_model", *OF_MODELS}),
+        ({"lookup": {"seed": 5}}, {"lookup_model", "cycling_model", *OF_LOOKUPS}),
         ({"lookup": {"batch": 5}}, set()),
         ({"statistics": {"bootstrap": 200}}, OF_MODELS),
-        ({"knockout": {"calibration": 5}}, {"lookup_model", *OF_MODELS}),
-        ({"theory": {"beta": 3.0}}, {"theory", *OF_MODELS}),
-        ({"cycling": {"shifts": [1]}}, {"cycling_model", *OF_MODELS}),
+        ({"knockout": {"calibration": 5}}, {"lookup_model", *OF_LOOKUPS}),
+        ({"theory": {"beta": 3.0}}, {"theory", "figure_theory", "claims"}),
+        ({"cycling": {"shifts": [1]}}, {"cycling_model", "figure_6", "claims"}),
     ],
     ids=["prompts", "batch", "statistics", "knockout", "theory", "cycling"],
 )
@@ -87,6 +87,7 @@ def test_a_section_reruns_the_stages_that_read_it(
     [
         ("lookup/prompts.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
         ("mechanism/sweep.py", {"lookup_model", *OF_LOOKUPS}),
+        ("trained.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
         ("theory/coverage.py", {"theory", "figure_theory", "claims"}),
         ("claims/report.py", {"claims"}),
         ("figures/figure_2.py", {"figure_2"}),
@@ -100,6 +101,13 @@ def test_an_edit_reruns_the_stages_that_import_the_file(project: Project, file: 
     path = project.folder / "src/weakspots" / file
     path.write_text(path.read_text() + "\n# edited\n")
     assert rules(project.jobs(*SMOKE)) == expected
+
+
+@pytest.mark.parametrize("file", ["statistics.py", "tables.py", "results.py", "theory/columns.py", "workflow.py"])
+def test_what_only_readers_of_results_import_repeats_no_model_and_no_lookup(project: Project, file: str) -> None:
+    path = project.folder / "src/weakspots" / file
+    path.write_text(path.read_text() + "\n# edited\n")
+    assert not rules(project.jobs(*SMOKE)) & {"data", "train_model", "lookup_model", "cycling_model"}
 
 
 def test_an_edit_of_a_notebook_redraws_its_figure(project: Project) -> None:

@@ -15,7 +15,7 @@ rule figure_2:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "lookup"),
         source=stage_digest("figure_2"),
     shell:
         "weakspots figure figure_2 --config {params.config} --log {log[0]}"
@@ -36,7 +36,7 @@ rule figure_3:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "lookup"),
         source=stage_digest("figure_3"),
     shell:
         "weakspots figure figure_3 --config {params.config} --log {log[0]}"
@@ -55,7 +55,7 @@ rule figure_4:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "gates"),
         source=stage_digest("figure_4"),
     shell:
         "weakspots figure figure_4 --config {params.config} --log {log[0]}"
@@ -77,7 +77,7 @@ rule figure_5:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "lookup", "gates"),
         source=stage_digest("figure_5"),
     shell:
         "weakspots figure figure_5 --config {params.config} --log {log[0]}"
@@ -97,7 +97,7 @@ rule figure_6:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "lookup", "cycling"),
         source=stage_digest("figure_6"),
     shell:
         "weakspots figure figure_6 --config {params.config} --log {log[0]}"
@@ -122,7 +122,7 @@ rule figure_theory:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "theory", "gates"),
         source=stage_digest("figure_theory"),
     shell:
         "weakspots figure figure_theory --config {params.config} --log {log[0]}"
@@ -143,7 +143,7 @@ rule tables:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        settings=stages.shown_settings(plan.settings, "lookup"),
         source=stage_digest("tables"),
     shell:
         "weakspots figure tables --config {params.config} --log {log[0]}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from weakspots.claims.verdicts import Verdict
-from weakspots.models import ModelRow
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER, ModelRow
+from weakspots.results import Results
 
 
 def not_run(results: Results, model: str, padding: str | None, missing: str) -> Verdict:

@@ -117,7 +117,7 @@ def _lines_up(results: Results) -> Verdict:
     )
     pooled = alignment.pooled(results, _PADDING)
     keys = pooled.loc["key"]
-    counting = pooled[pooled["heads"] > 0]
+    counting = pooled[pooled["heads"] >= _ENOUGH]  # tied models have key gates only
     listed = ", ".join(
         f"{branch} gates {found.correlation:+.2f} ({found.low:+.2f} to {found.high:+.2f}, {found.heads:.0f} heads)"
         for branch, found in counting.iterrows()
@@ -125,7 +125,7 @@ def _lines_up(results: Results) -> Verdict:
     verdict = counted(
         parts,
         "no model with knockouts and gate statistics: run `snakemake knockout gates`",
-        lambda: keys["heads"] >= _ENOUGH and (counting["low"] > 0).all(),
+        lambda: "key" in counting.index and (counting["low"] > 0).all(),
         lambda: f"mean correlation of {listed}" if listed else "no head is concentrated in its gate and its losses",
     )
     interval = {"low": float(keys["low"]), "high": float(keys["high"])}
@@ -169,9 +169,9 @@ CLAIMS: tuple[Claim, ...] = (
         _SECTION,
         "Static preferences line up with the knockouts: over the heads whose key gate is static (effective number of "
         f"phases at most S/2) and whose knockout costs at least {effects.CONCENTRATED:.0f} % at some phase (prefix "
-        f"padding; at least {_ENOUGH} such heads), the mean rank correlation of gate preference and loss by phase is "
-        "positive with its interval (a bootstrap over heads) above 0, for key gates and for value gates rolled back "
-        "by one.",
+        f"padding; at least {_ENOUGH} such heads with a gate of that branch), the mean rank correlation of gate "
+        "preference and loss by phase is positive with its interval (a bootstrap over heads) above 0, for key gates "
+        "and for value gates rolled back by one.",
         _lines_up,
     ),
 )

@@ -12,7 +12,8 @@ from weakspots.claims.verdicts import Claim, Verdict
 from weakspots.config import PADDINGS
 from weakspots.mechanism import effects
 from weakspots.mechanism.effects import Concentration
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER
+from weakspots.results import Results
 
 _PADDING = "prefix"
 _PERIOD = 8

@@ -35,7 +35,8 @@ def to_markdown(frame: pd.DataFrame) -> str:
         ", ".join(f"{counts.get(status, 0)} {word}" for status, word in _COUNTED) + ".",
         "Accuracies are in percent, gaps (best minus worst position) in percentage points; n counts key–name mappings, "
         "each asked at every position, and runs or descents where a claim is about the theory. The runs behind a "
-        "verdict follow below, with their intervals: bootstraps over mappings.",
+        "verdict follow below, with the intervals of what it measures: bootstraps over mappings (over heads where "
+        "gates are correlated with losses).",
         "",
         *_markdown_table(
             ["claim", "verdict", "measured", "n", "seeds"],

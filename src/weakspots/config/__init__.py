@@ -112,6 +112,13 @@ class Cycling(Section):
     padding: Literal["prefix", "in_sequence"] = "prefix"
     mappings: int = Field(ge=1, description="the first so many of the lookup's mappings are asked again")
 
+    @model_validator(mode="after")
+    def _distinct(self) -> Cycling:
+        for key in ("models", "shifts"):
+            if twice := sorted({value for value in getattr(self, key) if getattr(self, key).count(value) > 1}):
+                raise ValueError(f"{key} names {', '.join(map(str, twice))} twice: remove one")
+        return self
+
 
 class Statistics(Section):
     """Intervals and tests."""

@@ -89,7 +89,10 @@ class Map(Section):
 
 
 class Flow(Section):
-    """Theorem 2 with gates that are equal for all tokens, which is exact: the coverage over many starts."""
+    """Theorem 2 for gates that are equal for all tokens: the coverage over many starts.
+
+    Exact for such gates; the token-specific part of a start, second order in rho, is left out.
+    """
 
     chunks: int = Field(4, ge=2, description="L")
     positions: list[int] = Field([4, 8, 12], min_length=1, description="S; each with m = 1 .. S - 1")
@@ -125,6 +128,7 @@ class Tokens(Section):
     arrangements: int = Field(4, ge=1, description="contexts per token of the vocabulary, in the flow's sample")
     fresh: int = Field(2_000, ge=2, description="other contexts, on which gates and loss are measured")
     runs: int = Field(3, ge=1, description="starts per N and rho")
+    judged_runs: int = Field(10, ge=1, description="the same at the largest N and smallest rho, which are judged")
     duration: float = Field(60, gt=0, description="length of a flow in units of 1 / escape rate, beyond log(1/rho)")
 
     @model_validator(mode="after")

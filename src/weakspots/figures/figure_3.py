@@ -14,7 +14,8 @@ from weakspots.config import PADDINGS
 from weakspots.errors import UserError
 from weakspots.figures import panels, style
 from weakspots.mechanism import effects
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER
+from weakspots.results import Results
 
 FULL_ATTENTION_PERIOD = 8
 """What positions of full attention, which has no stride of its own, are folded to (as in the paper)."""

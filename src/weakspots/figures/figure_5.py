@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from weakspots import statistics
 from weakspots.errors import UserError
 from weakspots.figures import figure_3, panels, style
-from weakspots.mechanism import effects, gates
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.mechanism import alignment, effects, gates
+from weakspots.models import WHOLE_LAYER
+from weakspots.results import Results
 
 PADDING = "prefix"
 """The padding of the knockouts, as in the paper."""
@@ -52,7 +53,10 @@ def measure(results: Results) -> pd.DataFrame:
         about = {"model": model, "label": row.label(), "window": row.window, "stride": row.stride}
         parts.append(table.assign(**about, step=last["step"].iloc[0]))
     if not parts:
-        raise UserError(f"the scale {results.scale} has no gate statistics yet: run `snakemake gates` first")
+        raise UserError(
+            f"no run of the scale {results.scale} has gate statistics and knockouts under {PADDING} padding: run "
+            f"`snakemake gates knockout` first, with {PADDING} among lookup.paddings"
+        )
     columns = [
         "model",
         "label",
@@ -68,6 +72,17 @@ def measure(results: Results) -> pd.DataFrame:
         "change",
     ]
     return pd.concat(parts, ignore_index=True)[[*columns, "n"]]
+
+
+def aligned(results: Results) -> pd.DataFrame:
+    """How far each gate's preference and its head's loss line up: `alignment.by_head` of every run with both.
+
+    Columns model, then those of `alignment.COLUMNS`.
+    """
+    both = results.knockouts.keys() & results.outcomes.keys()
+    models = [model for model in results.gates if (model, PADDING) in both]
+    parts = [alignment.by_head(results, model, PADDING).assign(model=model) for model in models]
+    return pd.concat(parts, ignore_index=True)[["model", *alignment.COLUMNS]]
 
 
 def _change(clean: np.ndarray, knocked: np.ndarray, stride: int) -> np.ndarray:

@@ -17,16 +17,16 @@ from weakspots.results import Results
 def measure(results: Results) -> pd.DataFrame:
     """One row per cycled run and shift: how well the prediction holds without the boundary phase.
 
-    Columns model, label, shift (offsets), r_squared, low, high (bootstrap over mappings), flat (the R² of a model that
-    would be equally accurate at all phases), mean_change (of the accuracy, percentage points), published_r_squared,
-    published_mean_change (missing where the paper has none), mappings.
+    Columns model, label, shift (offsets), r_squared, low, high (bootstrap over mappings), correlation (with its sign),
+    interior and all_phases (R² without the source of the boundary phase too, and over all phases), flat (the R² of a
+    model that would be equally accurate at all phases), mean_change (of the accuracy, percentage points),
+    published_r_squared, published_mean_change (missing where the paper has none), mappings.
     """
     rows = []
     for model, shift, clean, cycled in cycles(results):
         row = results.models[model]
-        r_squared, low, high = cycling.r_squared(clean, cycled, shift, row.stride, results.statistics)[
-            "without_boundary"
-        ]
+        found = cycling.r_squared(clean, cycled, shift, row.stride, results.statistics)
+        r_squared, low, high = found["without_boundary"]
         rows.append(
             {
                 "model": model,
@@ -35,6 +35,9 @@ def measure(results: Results) -> pd.DataFrame:
                 "r_squared": r_squared,
                 "low": low,
                 "high": high,
+                "correlation": found["correlation"],
+                "interior": found["interior"][0],
+                "all_phases": found["all"][0],
                 "flat": cycling.flat_r_squared(clean, shift, row.stride),
                 "mean_change": cycling.mean_change(clean, cycled),
                 "published_r_squared": published.gate_cycling_r_squared(model, shift),
@@ -94,7 +97,8 @@ def draw(figure: Figure, agreed: pd.DataFrame, end: float) -> None:
             below = [f"[{cell['low']:.2f}, {cell['high']:.2f}]"] if known else []
             below += [f"paper {cell['published_r_squared']:.2f}"] if theirs else []
             below += [f"flat {cell['flat']:.2f}"] if pd.notna(cell["flat"]) else []
-            name = f"{cell['r_squared']:.2f}" if known else "undefined"
+            against = " (against)" if cell["correlation"] < 0 else ""
+            name = f"{cell['r_squared']:.2f}{against}" if known else "undefined"
             axes.text(middle, row + 0.2, name, ha="center", va="center", fontsize=9, fontweight="bold", color="0.1")
             axes.text(middle, row + 0.65, "\n".join(below), ha="center", va="center", fontsize=7, color="0.1")
         changes = [_span(run["mean_change"], "+.1f")]

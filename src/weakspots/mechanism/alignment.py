@@ -10,7 +10,8 @@ from weakspots import statistics
 from weakspots.attention.compressor import BRANCHES
 from weakspots.errors import UserError
 from weakspots.mechanism import effects, gates
-from weakspots.results import WHOLE_LAYER, Results
+from weakspots.models import WHOLE_LAYER
+from weakspots.results import Results
 
 COLUMNS = ["layer", "head", "branch", "correlation", "static", "lost", "n_phases"]
 """The columns of the alignment by head."""
@@ -29,7 +30,7 @@ def by_head(results: Results, model: str, padding: str = "prefix") -> pd.DataFra
         raise UserError(f"{model} ({row.label()}) has no gates to compare with its knockouts: choose a compressed row")
     if not _measured(results, model, padding):
         raise UserError(
-            f"{model} has no gate statistics or no knockouts under {padding} padding yet: run `snakemake lookup` first"
+            f"{model} has no gate statistics or knockouts under {padding} padding yet: run `snakemake gates knockout`"
         )
     clean = statistics.profile(results.outcomes[model, padding])
     knocked = {head: of for head, of in results.knockouts[model, padding].items() if head[1] != WHOLE_LAYER}

@@ -20,7 +20,7 @@ from weakspots.config import Knockout, Lookup
 from weakspots.errors import UserError
 from weakspots.lookup.prompts import PromptSet, prompts
 from weakspots.lookup.score import tokenize
-from weakspots.results import WHOLE_LAYER
+from weakspots.models import WHOLE_LAYER
 from weakspots.transformer import WeakSpotsForCausalLM
 
 

@@ -21,7 +21,7 @@ from weakspots.cache import CompressedLayer, new_cache
 from weakspots.lookup.prompts import PromptSet
 from weakspots.lookup.score import rank_and_probability, table, tokenize
 from weakspots.mechanism.knockout import columns
-from weakspots.results import WHOLE_LAYER
+from weakspots.models import WHOLE_LAYER
 from weakspots.transformer import Attention, WeakSpotsForCausalLM
 
 _LOGITS = 2**26  # computed at a time: 256 MiB in float32, whatever the vocabulary
@@ -103,7 +103,7 @@ def _attend(attention: Attention, hidden: torch.Tensor, angles, cache: Cache, le
         ],
         dim=-1,
     )
-    weights = scores.softmax(dim=-1)
+    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(past_values.dtype)
     of_past, of_own = weights.split([past_keys.shape[2], keys.shape[3]], dim=-1)
     read = (of_past.flatten(2, 3) @ past_values).unflatten(2, query.shape[2:4])
     read = read + torch.einsum("bkgvc,bkvcd->bkgvd", of_own, values)

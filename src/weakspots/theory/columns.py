@@ -59,7 +59,8 @@ COLUMNS: dict[str, tuple[_Columns, _Columns]] = {
         },
         {},
     ),
-    # One row per ensemble, run and head at the end of the common flow; escape in units of 1 / escape rate.
+    # One row per ensemble, run and head at the end of the common flow; escape: when the key's effective number first is
+    # at most sqrt(S - 1), in units of 1 / escape rate.
     "heads": (
         {
             "positions": pa.int16(),
@@ -77,7 +78,20 @@ COLUMNS: dict[str, tuple[_Columns, _Columns]] = {
         },
         {"escape": pa.float64()},
     ),
-    # One row per ensemble and number of covered positions; shares in percent.
+    # One row per shape and N whose radius is varied: how the time to choose (mean of a run's heads) grows with
+    # log(1/rho). runs: fitted; censored: left out, as a head of theirs never chose.
+    "escape": (
+        {
+            "positions": pa.int16(),
+            "heads": pa.int16(),
+            "vocabulary": pa.int64(),
+            "runs": pa.int32(),
+            "censored": pa.int32(),
+        },
+        {"slope": pa.float64(), "low": pa.float64(), "high": pa.float64()},
+    ),
+    # One row per ensemble and number of covered positions; shares in percent. runs: those all of whose heads are
+    # concentrated; unconcentrated: the others, left out; coincident: how many of both have two heads on one position.
     "coverage": (
         {
             "positions": pa.int16(),
@@ -86,16 +100,19 @@ COLUMNS: dict[str, tuple[_Columns, _Columns]] = {
             "rho": pa.float64(),
             "covered": pa.int16(),
             "runs": pa.int32(),
+            "unconcentrated": pa.int32(),
+            "coincident": pa.int32(),
+            "independent": pa.float64(),
+            "mean_independent": pa.float64(),
+            "seed": pa.int64(),
+        },
+        {
             "share": pa.float64(),
             "low": pa.float64(),
             "high": pa.float64(),
-            "independent": pa.float64(),
             "mean": pa.float64(),
-            "mean_independent": pa.float64(),
             "p_value": pa.float64(),
-            "seed": pa.int64(),
         },
-        {},
     ),
     # One row per run and phase 0..S-2.
     "retrieval": (
@@ -143,6 +160,11 @@ COLUMNS: dict[str, tuple[_Columns, _Columns]] = {
             "contexts": pa.int32(),
             "seed": pa.int64(),
         },
+        {},
+    ),
+    # One row: what all intervals and random cases of these tables rest on.
+    "settings": (
+        {"confidence": pa.float64(), "seed": pa.int64()},
         {},
     ),
 }

@@ -9,22 +9,25 @@ from weakspots.theory import coverage, theorem_1, theorem_2
 
 
 def compute(settings: Theory) -> dict[str, pd.DataFrame]:
-    """The tables landscape, minima, exponent, map, heads, coverage, retrieval, trajectories and tokens.
+    """The tables of `columns.COLUMNS`, by name.
 
     Deterministic: every random case has a seed of its own, which its rows carry. Raises UserError where a flow cannot
     be integrated.
     """
+    confidence = settings.confidence
     minima = theorem_1.minima(settings)
     heads, retrieval = theorem_2.common_flows(settings)
     trajectories, tokens = theorem_2.token_flows(settings)
     return {
         "landscape": theorem_1.landscape(settings),
         "minima": minima,
-        "exponent": theorem_1.exponent(minima, settings.minimizers.fit_from, settings.confidence),
+        "exponent": theorem_1.exponent(minima, settings.minimizers.fit_from, confidence),
         "map": theorem_1.validity_map(settings),
         "heads": heads,
-        "coverage": coverage.distribution(heads, settings.confidence, settings.seed),
+        "escape": coverage.escape_fit(heads, confidence),
+        "coverage": coverage.distribution(heads, confidence),
         "retrieval": retrieval,
         "trajectories": trajectories,
         "tokens": tokens,
+        "settings": pd.DataFrame({"confidence": [confidence], "seed": [settings.seed]}),
     }

@@ -1,11 +1,11 @@
-"""Coverage: how many of the S - 1 non-final positions some head keeps, and the retrieval by phase that follows.
+"""Coverage: how many of the S - 1 non-final positions some head keeps, and when heads have chosen theirs.
 
 The null is that each head chooses on its own, all positions alike. Then m heads cover k of n positions with probability
 C(n, k) k! S2(m, k) / n^m, where S2 are Stirling numbers of the second kind.
 
-A phase that no head keeps has no evidence and is never retrieved. One that n heads keep is, unless another position has
-so many heads, n', that their unspecific attention, 1/L each, outweighs it: n' / L > n a, with a the attention of a head
-that matches. Then a token at that other position has the largest logit.
+Retrieval by phase follows. A phase that no head keeps has no evidence and is never retrieved. One that n heads keep is,
+unless another position has so many heads, n', that their unspecific attention, 1/L each, outweighs it: n' / L > n a,
+with a the attention of a head that matches. Then a token at that other position has the largest logit.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pandas as pd
 from scipy import stats
 
 from weakspots.statistics import wilson
+from weakspots.theory.cases import streams
+from weakspots.theory.geometry import Seed
 from weakspots.theory.gradient_flow import effective_number
 
 CONCENTRATED = 1.05
@@ -47,42 +49,46 @@ def chosen(gates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def covered(heads: pd.DataFrame) -> pd.DataFrame:
-    """One row per run of a heads table: the columns of `GROUP`, run, seed, concentrated (all heads), coverage.
+    """One row per run of a heads table.
 
-    Positions that no concentrated head keeps are not covered.
+    Columns: `GROUP`, run, seed, concentrated (whether all heads are), coverage (how many positions some concentrated
+    head keeps), coincident (whether two concentrated heads keep the same one).
     """
     kept = heads.assign(position=heads["key_position"].where(heads["concentrated"]))
-    by_run = kept.groupby([*GROUP, "run"], sort=False)
-    return by_run.agg(
-        seed=("seed", "first"), concentrated=("concentrated", "all"), coverage=("position", "nunique")
-    ).reset_index()
+    found = kept.groupby([*GROUP, "run"], sort=False).agg(
+        seed=("seed", "first"),
+        concentrated=("concentrated", "all"),
+        coverage=("position", "nunique"),
+        keeping=("position", "count"),
+    )
+    found["coincident"] = found.pop("keeping") > found["coverage"]
+    return found.reset_index()
 
 
-def distribution(heads: pd.DataFrame, confidence: float, seed: int) -> pd.DataFrame:
-    """How many positions are covered, beside independent uniform choice.
+def distribution(heads: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """How many positions are covered, beside independent uniform choice: one row per ensemble and number covered.
 
-    One row per ensemble and number covered: `GROUP`, covered, runs, share, low, high (Wilson's interval), independent
-    (all in percent), mean, mean_independent (positions), p_value (of the ensemble, `goodness_of_fit`), seed.
+    Columns: `GROUP`, covered, runs (those all of whose heads are concentrated; the rest of the row is about them),
+    unconcentrated (the others), coincident (of both, how many have two concentrated heads on one position), share, low,
+    high (Wilson's interval), independent (all in percent), mean, mean_independent (positions), p_value (of the
+    ensemble, `goodness_of_fit`), seed. Where there are no such runs, what is measured of them is missing.
     """
     rows = []
     for group, runs in covered(heads).groupby(GROUP, sort=False):
-        expected = independent(int(group[1]), int(group[0]) - 1)
-        counts = np.bincount(runs["coverage"], minlength=len(expected))
-        low, high = wilson(counts, len(runs), confidence)
-        numbers = np.arange(len(expected))
+        expected, seed = independent(int(group[1]), int(group[0]) - 1), int(runs["seed"].iloc[0])
+        whole = runs[runs["concentrated"]]
+        counts, numbers = np.bincount(whole["coverage"], minlength=len(expected)), np.arange(len(expected))
         rows.append(
             pd.DataFrame(
                 {
                     **dict(zip(GROUP, group, strict=True)),
                     "covered": numbers,
-                    "runs": len(runs),
-                    "share": 100 * counts / len(runs),
-                    "low": low,
-                    "high": high,
+                    "runs": len(whole),
+                    "unconcentrated": len(runs) - len(whole),
+                    "coincident": int(runs["coincident"].sum()),
+                    **_measured(counts, expected, confidence, streams(seed, 1)[0]),
                     "independent": 100 * expected,
-                    "mean": runs["coverage"].mean(),
                     "mean_independent": expected @ numbers,
-                    "p_value": goodness_of_fit(counts, expected, seed),
                     "seed": seed,
                 }
             )
@@ -90,63 +96,59 @@ def distribution(heads: pd.DataFrame, confidence: float, seed: int) -> pd.DataFr
     return pd.concat(rows, ignore_index=True)
 
 
-def goodness_of_fit(counts: np.ndarray, expected: np.ndarray, seed: int, draws: int = 2_000) -> float:
+def goodness_of_fit(counts: np.ndarray, expected: np.ndarray, seed: Seed, draws: int = 100_000) -> float:
     """p-value of Pearson's statistic for `counts` under the probabilities `expected`, by simulation.
 
-    Counts where the probability is 0 give the smallest p-value there is. With one possible outcome it is 1.
+    0 for counts where the probability is 0, 1 where only one outcome is possible, and else at least 1 / (1 + draws).
     """
     possible = expected > 0
     if counts[~possible].any():
-        return 1 / (1 + draws)
+        return 0.0
+    if possible.sum() == 1:
+        return 1.0
     total, probabilities = counts.sum(), expected[possible]
     drawn = np.random.default_rng(seed).multinomial(total, probabilities, size=draws)
     statistic = _pearson(counts[possible], total * probabilities)
     return float(1 + (_pearson(drawn, total * probabilities) >= statistic - 1e-9).sum()) / (1 + draws)
 
 
-def escape_fit(heads: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """How the time until a head has chosen depends on log(1/rho), by ordinary least squares over heads.
+def choosing_times(heads: pd.DataFrame) -> pd.DataFrame:
+    """One row per run of a heads table: `GROUP`, run, escape (mean over its heads; missing if one never chose)."""
+    times = heads.groupby([*GROUP, "run"], sort=False)["escape"].agg(["mean", "count", "size"])
+    return times["mean"].where(times["count"] == times["size"]).rename("escape").reset_index()
 
-    One row per (positions, heads, vocabulary) with at least two radii: slope, low, high in units of 1 / escape rate
-    (the linear theory says 1), and count, the number of heads. Heads that have not chosen are left out.
+
+def escape_fit(heads: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """How the time until heads have chosen depends on log(1/rho): one row per shape and N with several radii.
+
+    Least squares over runs, each with the mean over its heads, which are not independent of each other. Columns:
+    positions, heads, vocabulary, slope, low, high (Student's interval; in units of 1 / escape rate, where linear theory
+    says 1), runs, censored (runs left out, as a head of theirs never chose). The slope is missing where those that
+    chose have one radius, or are fewer than three.
     """
-    rows = []
-    chose = heads.dropna(subset="escape")
-    for group, part in chose.groupby(["positions", "heads", "vocabulary"], sort=False):
+    rows, shape = [], GROUP[:3]
+    for group, part in choosing_times(heads).groupby(shape, sort=False):
         if part["rho"].nunique() < 2:
             continue
-        fit = stats.linregress(-np.log(part["rho"]), part["escape"])
-        half = stats.t.isf((1 - confidence) / 2, len(part) - 2) * fit.stderr
-        row = dict(zip(["positions", "heads", "vocabulary"], group, strict=True))
-        rows.append({**row, "slope": fit.slope, "low": fit.slope - half, "high": fit.slope + half, "count": len(part)})
-    columns = ["positions", "heads", "vocabulary", "slope", "low", "high", "count"]
-    return pd.DataFrame(rows, columns=columns)
+        chose, slope, half = part.dropna(subset="escape"), np.nan, np.nan
+        if chose["rho"].nunique() > 1 and len(chose) > 2:
+            fit = stats.linregress(-np.log(chose["rho"]), chose["escape"])
+            slope, half = fit.slope, stats.t.isf((1 - confidence) / 2, len(chose) - 2) * fit.stderr
+        counted = {"runs": len(chose), "censored": len(part) - len(chose)}
+        found = {"slope": slope, "low": slope - half, "high": slope + half, **counted}
+        rows.append({**dict(zip(shape, group, strict=True)), **found})
+    return pd.DataFrame(rows, columns=[*shape, "slope", "low", "high", "runs", "censored"])
 
 
-def laptop_heads(gates: dict[str, pd.DataFrame], concentrated: float = 2.0) -> pd.DataFrame:
-    """What the heads of trained models chose: one row per model, layer and head of gate tables (kind "gates").
-
-    Columns model, layer, head, positions (W), key_position, value_position (offsets from 0, of the largest mean score
-    at the last step), key_effective, value_effective (static effective numbers), concentrated (both at most
-    `concentrated`), successor (the value one after the key). Heads with tied branches have no value of their own and
-    are left out. A description only: the idealised model has one layer, no exact tokens and no boundary phase.
-    """
-    rows = []
-    for name, table in gates.items():
-        last = table[table["step"] == table["step"].max()]
-        for (layer, head), part in last.groupby(["layer", "head"]):
-            branches = {branch: rows.set_index("offset") for branch, rows in part.groupby("branch")}
-            if set(branches) != {"key", "value"}:
-                continue
-            key, value = branches["key"], branches["value"]
-            effective = float(key["static"].iloc[0]), float(value["static"].iloc[0])
-            place = int(key["score"].idxmax()), int(value["score"].idxmax())
-            rows.append(
-                [name, layer, head, len(key), *place, *effective, max(effective) <= concentrated,
-                 place[1] == place[0] + 1]
-            )  # fmt: skip
-    columns = ["model", "layer", "head", "positions", "key_position", "value_position", "key_effective"]
-    return pd.DataFrame(rows, columns=[*columns, "value_effective", "concentrated", "successor"])
+def _measured(counts: np.ndarray, expected: np.ndarray, confidence: float, seed: Seed) -> dict[str, np.ndarray | float]:
+    """share, low, high, mean and p_value of `counts` runs by number covered; missing without any run."""
+    runs = counts.sum()
+    if not runs:
+        return dict.fromkeys(("share", "low", "high", "mean", "p_value"), np.nan)
+    low, high = wilson(counts, runs, confidence)
+    mean = counts @ np.arange(len(counts)) / runs
+    p_value = goodness_of_fit(counts, expected, seed)
+    return {"share": 100 * counts / runs, "low": low, "high": high, "mean": mean, "p_value": p_value}
 
 
 def _pearson(counts: np.ndarray, expected: np.ndarray) -> np.ndarray:

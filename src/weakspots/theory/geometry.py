@@ -24,6 +24,9 @@ import numpy as np
 
 from weakspots.errors import UserError
 
+Seed = int | np.random.SeedSequence
+"""What random draws start from."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -86,7 +89,7 @@ def embedded_context(embeddings: np.ndarray, tokens: np.ndarray) -> Context:
     return Context(inner, np.ones(len(ordered)), np.ones(chunks), *_asked(chunks, positions))
 
 
-def embeddings(vocabulary: int, kappa: float, epsilon: float = 0.0, dimensions: int = 4, seed: int = 0) -> np.ndarray:
+def embeddings(vocabulary: int, kappa: float, epsilon: float = 0.0, dimensions: int = 4, seed: Seed = 0) -> np.ndarray:
     """[N, 1 + N + dimensions] nearly equiangular embeddings, as in the module's text.
 
     Raises UserError unless 0 <= epsilon <= 1 and kappa >= 0.
@@ -113,14 +116,14 @@ def all_contexts(vocabulary: int, chunks: int, positions: int) -> np.ndarray:
     return np.array(list(permutations(range(vocabulary), size))).reshape(-1, chunks, positions)
 
 
-def sample_contexts(vocabulary: int, chunks: int, positions: int, count: int, seed: int) -> np.ndarray:
+def sample_contexts(vocabulary: int, chunks: int, positions: int, count: int, seed: Seed) -> np.ndarray:
     """[count, L, S] independent contexts. Raises UserError as `check` does."""
     check(vocabulary, chunks, positions)
     orders = np.random.default_rng(seed).permuted(np.tile(np.arange(vocabulary), (count, 1)), axis=1)
     return orders[:, : chunks * positions].reshape(count, chunks, positions)
 
 
-def balanced_contexts(vocabulary: int, chunks: int, positions: int, count: int, seed: int) -> np.ndarray:
+def balanced_contexts(vocabulary: int, chunks: int, positions: int, count: int, seed: Seed) -> np.ndarray:
     """[count * N, L, S] contexts: `count` independent ones, each with its N cyclic shifts of the vocabulary.
 
     Every token is at every place equally often, as in the population; so gates that are equal for all tokens stay so,

@@ -8,26 +8,29 @@ by it. With exact geometry, x_i . x_j = kappa + 1{i = j}, the flow dc/dt = -dL/d
 A token stands at a given place with probability 1/N, so the first term is of order 1/N and the second, common to all
 tokens, of order 1: the common part of the scores decides, and what tells tokens apart drifts N times more slowly.
 
-**Common scores** (exact). If every token has the same score b_{h,r}, all g(i) are equal and it stays so:
+**Common scores.** If every token has the same score b_{h,r}, all g(i) are equal and it stays so, exactly:
 db/dt = -(kappa + 1/N) dL/db, where L is the closed form of a `symmetric_context`. Nothing is sampled but the start.
 
 **Token scores** (sampled). `token_flow` integrates s itself, the population replaced by `balanced_contexts`. It shows
 what the common scores leave out: how concentrated a gate is in the worst context there is.
 
 **Start.** Choice: all c together are uniform in the ball of radius rho of their space, R^(2 m S (N + 1)). A common
-score starts at sqrt(kappa) c_0 + mean_i c_i; `initial_scores` draws that exactly, without drawing the N others. How far
-tokens differ enters the common flow at second order only, rho^2 / (2 m S N).
+score starts at sqrt(kappa) c_0 + mean_i c_i; `initial_scores` draws that exactly, without drawing the N others. The
+common flow leaves out the token-specific part of such a start, which would enter at second order, rho^2 / (2 m S N).
 
 **Escape.** Keys soon leave the final position and values the first, which nothing asks for. With q = 1/(S - 1) on all
 others, and a(u) = e^(gamma u) / (e^(gamma u) + L - 1), the differences between positions grow at `escape_rate`,
 
     (kappa + 1/N) beta q^3 [a'' q + sqrt(a''^2 q^2 + 4 a'^2)] / 2   (a', a'' at q; N large),
 
-so a head's choice takes a time proportional to log(1/rho).
+so, in units of 1 / escape rate, the time until a head has chosen grows like log(1/rho), plus an offset of about
+log(2 m S N) / 2, since a common score starts at about rho / sqrt(2 m S N).
 
-**Integration.** scipy's Runge-Kutta pair of order 5(4), adaptive; all runs of a batch step together. Positions that are
-alike go through the same arithmetic, so their small differences are kept to the same relative accuracy as the scores,
-however small rho is, down to rounding.
+**Integration.** scipy's Runge-Kutta pair of order 5(4), adaptive; all runs of a batch step together. `tolerance` holds
+for every run by itself: in a step, the estimated error of a score s, divided by |s| + 1e-9, is at most `tolerance` in
+root mean square over the scores of the run. The solver takes that mean over the whole batch; so it is given the
+tolerance divided by the square root of the number of runs. Positions that are alike go through the same arithmetic, so
+their small differences are kept to the same relative accuracy as the scores, however small rho is, down to rounding.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from scipy.special import entr, expit, softmax
 
 from weakspots.errors import UserError
 from weakspots.theory import model
-from weakspots.theory.geometry import Context
+from weakspots.theory.geometry import Context, Seed
 from weakspots.theory.model import Scales
 
 
@@ -49,7 +52,7 @@ def effective_number(distribution: np.ndarray) -> np.ndarray:
 
 
 def initial_scores(
-    runs: int, heads: int, positions: int, vocabulary: float, kappa: float, rho: float, seed: int
+    runs: int, heads: int, positions: int, vocabulary: float, kappa: float, rho: float, seed: Seed
 ) -> np.ndarray:
     """[runs, 2, m, S] common scores (keys, values) of gates drawn uniformly from the ball of radius `rho`.
 
@@ -87,11 +90,11 @@ def common_flow(
         _, keys, values = model.loss_and_gradient(context, scales, gates[:, 0, None], gates[:, 1, None])
         return -rate * _through_softmax(gates, np.stack([keys.sum(axis=1), values.sum(axis=1)], axis=1)).ravel()
 
-    return _integrate(velocity, start, times, tolerance)
+    return _integrate(velocity, start, times, tolerance / np.sqrt(len(start)))
 
 
 def initial_token_scores(
-    heads: int, positions: int, vocabulary: int, kappa: float, rho: float, seed: int
+    heads: int, positions: int, vocabulary: int, kappa: float, rho: float, seed: Seed
 ) -> np.ndarray:
     """[2, m, S, N] scores of every token, of gates drawn uniformly from the ball of radius `rho`."""
     rng = np.random.default_rng(seed)

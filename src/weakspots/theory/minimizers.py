@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from weakspots.theory import model
-from weakspots.theory.geometry import Context
+from weakspots.theory.geometry import Context, Seed
 from weakspots.theory.model import Scales
 
 CERTAIN = 1 - 1e-6
@@ -87,7 +87,7 @@ def concentrated(points: np.ndarray) -> np.ndarray:
     return certain & (chosen[:, 1] == chosen[:, 0] + 1).all(axis=(1, 2))
 
 
-def random_starts(count: int, chunks: int, heads: int, positions: int, seed: int) -> np.ndarray:
+def random_starts(count: int, chunks: int, heads: int, positions: int, seed: Seed) -> np.ndarray:
     """[count, 2, L, m, S] coefficients drawn uniformly from the simplex."""
     return np.random.default_rng(seed).dirichlet(np.ones(positions), size=(count, 2, chunks, heads))
 

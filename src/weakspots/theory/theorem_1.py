@@ -11,7 +11,7 @@ from scipy import stats
 
 from weakspots.config.theory import Theory
 from weakspots.theory import geometry, minimizers, model
-from weakspots.theory.cases import scales_of, seed_of
+from weakspots.theory.cases import scales_of, seed_of, streams
 
 
 def landscape(settings: Theory) -> pd.DataFrame:
@@ -30,8 +30,8 @@ def minima(settings: Theory) -> pd.DataFrame:
     Columns positions, heads, vocabulary, starts, converged, concentrated (how many of the converged), loss (the least
     found), one_hot_loss (the least of all assignments), best_concentrated (whether no descent ends below the best
     assignment, and those that end as low, within 1e-9, are concentrated), distinct_optimal (whether the best
-    assignments are exactly those with distinct positions), margin (best coincident minus best distinct loss; missing
-    with one head), seed.
+    assignments are exactly those with distinct positions), margin (best coincident minus the distinct ones' (all equal)
+    loss; missing with one head), seed.
     """
     rows, chosen = [], settings.minimizers
     for shape in chosen.shapes:
@@ -112,13 +112,14 @@ def validity_map(settings: Theory) -> pd.DataFrame:
         for epsilon in chosen.epsilons:
             for number in range(chosen.contexts):
                 seed = seed_of(settings, "map", vocabulary, float(epsilon), number)
-                embedded = geometry.embeddings(vocabulary, settings.kappa, epsilon, chosen.dimensions, seed)
-                tokens = geometry.sample_contexts(vocabulary, chosen.chunks, shape.positions, 1, seed)[0]
+                of_tokens, of_context, of_starts = streams(seed, 3)
+                embedded = geometry.embeddings(vocabulary, settings.kappa, epsilon, chosen.dimensions, of_tokens)
+                tokens = geometry.sample_contexts(vocabulary, chosen.chunks, shape.positions, 1, of_context)[0]
                 context = geometry.embedded_context(embedded, tokens)
                 ranked = np.argsort(minimizers.one_hot_losses(context, scales, every))[:4]
                 starts = np.concatenate(
                     [
-                        minimizers.random_starts(chosen.starts, chosen.chunks, shape.heads, shape.positions, seed),
+                        minimizers.random_starts(chosen.starts, chosen.chunks, shape.heads, shape.positions, of_starts),
                         minimizers.one_hot(every[ranked], shape.positions),
                     ]
                 )

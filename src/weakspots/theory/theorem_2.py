@@ -14,7 +14,7 @@ from scipy.special import softmax
 from weakspots.config.theory import Shape, Theory
 from weakspots.theory import coverage, geometry, model
 from weakspots.theory import gradient_flow as flow
-from weakspots.theory.cases import scales_of, seed_of
+from weakspots.theory.cases import scales_of, seed_of, streams
 from weakspots.theory.geometry import Context
 from weakspots.theory.model import Scales
 
@@ -36,7 +36,9 @@ def ensembles(settings: Theory) -> Iterator[tuple[Shape, int, float]]:
 
 
 def common_flows(settings: Theory) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Theorem 2 without sampling: where every head ends, and what is retrieved then.
+    """Theorem 2 with gates that are equal for all tokens: where every head ends, and what is retrieved then.
+
+    Exact for such gates; the token-specific part of a start, second order in rho, is left out.
 
     `heads`, one row per ensemble, run and head: positions, heads, vocabulary, rho, run, head, key_position,
     value_position, key_effective, value_effective, concentrated, escape (when the key's effective number first was at
@@ -62,9 +64,9 @@ def common_flows(settings: Theory) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def token_flows(settings: Theory) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Theorem 2 with gates that tell tokens apart, one row per N, rho, run and head (and branch and time).
+    """Theorem 2 with gates that tell tokens apart, for sampled contexts: one row per N, rho, run and head.
 
-    `trajectories`: time, static and per_window, the effective numbers of the paper's Figure 4 over fresh contexts.
+    `trajectories`, also by branch and time: static and per_window, as in the paper's Figure 4, over fresh contexts.
     `tokens`, at the end: key_position, predicted_position (by the common flow from the mean scores), key_weight and
     value_weight (lower bounds on pK(r) and pV(r + 1) in any context and chunk, r the key's position; 0 where there is
     no r + 1), loss and standard_error (over fresh contexts), contexts.
@@ -72,7 +74,8 @@ def token_flows(settings: Theory) -> tuple[pd.DataFrame, pd.DataFrame]:
     trajectories, ends = [], []
     for vocabulary in settings.tokens.vocabularies:
         for rho in settings.tokens.rhos:
-            for run in range(settings.tokens.runs):
+            judged = (vocabulary, rho) == (max(settings.tokens.vocabularies), min(settings.tokens.rhos))
+            for run in range(settings.tokens.judged_runs if judged else settings.tokens.runs):
                 case = {"vocabulary": vocabulary, "rho": float(rho), "run": run}
                 seed = seed_of(settings, "tokens", *case.values())
                 path, end = _token_flow(settings, vocabulary, rho, seed)
@@ -89,10 +92,11 @@ def _token_flow(settings: Theory, vocabulary: int, rho: float, seed: int) -> tup
     chosen, shape, scales, kappa = settings.tokens, settings.tokens.shape, scales_of(settings), settings.kappa
     place = (vocabulary, chosen.chunks, shape.positions)
     exact, symmetric = geometry.exact_context(*place, kappa), geometry.symmetric_context(*place, kappa)
-    fresh = geometry.sample_contexts(*place, chosen.fresh, seed + 1)
-    start = flow.initial_token_scores(shape.heads, shape.positions, vocabulary, kappa, rho, seed)
+    of_start, of_sample, of_fresh = streams(seed, 3)
+    fresh = geometry.sample_contexts(*place, chosen.fresh, of_fresh)
+    start = flow.initial_token_scores(shape.heads, shape.positions, vocabulary, kappa, rho, of_start)
     times, escape_rate = _times(settings, chosen.chunks, shape.positions, vocabulary, rho, chosen.duration)
-    sample = geometry.balanced_contexts(*place, chosen.arrangements, seed)
+    sample = geometry.balanced_contexts(*place, chosen.arrangements, of_sample)
     scores = flow.token_flow(exact, scales, kappa, sample, start, times / escape_rate)
     mean = start.mean(axis=-1)[None]
     common = flow.common_flow(symmetric, scales, kappa + 1 / vocabulary, mean, times[-1:] / escape_rate)

@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 from transformers import AutoTokenizer
 
+from weakspots import device as devices
 from weakspots.config import Backbone, Corpus
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
@@ -40,8 +41,7 @@ def train(
     Raises UserError when the loss is no longer finite, naming the step and the sequences.
     """
     training = corpus.training
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device is cuda, and this machine has no GPU that torch can use: set device to cpu")
+    devices.check(device)
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_PRECISIONS[training.precision])
     if accelerator.num_processes != 1:
         raise UserError("training runs in one process: start it without a launcher, or with one process")
@@ -63,7 +63,7 @@ def train(
     _log.info("%d parameters, %d steps of %d tokens", bare.num_parameters(), training.steps, training.batch_tokens)
 
     def observe() -> None:
-        if run.step not in training.checkpoint_steps:
+        if run.step not in {*training.checkpoint_steps, training.steps}:
             return
         table = gate_statistics(bare, gate_tokens.to(accelerator.device))
         run.gates += table.assign(step=run.step).to_dict("records")
