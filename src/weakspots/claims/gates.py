@@ -122,11 +122,12 @@ def _lines_up(results: Results) -> Verdict:
         f"{branch} gates {found.correlation:+.2f} ({found.low:+.2f} to {found.high:+.2f}, {found.heads:.0f} heads)"
         for branch, found in counting.iterrows()
     )
+    too_few = f"{keys['heads']:.0f} heads are concentrated in their key gate and their losses"
     verdict = counted(
         parts,
         "no model with knockouts and gate statistics: run `snakemake knockout gates`",
         lambda: "key" in counting.index and (counting["low"] > 0).all(),
-        lambda: f"mean correlation of {listed}" if listed else "no head is concentrated in its gate and its losses",
+        lambda: f"mean correlation of {listed}" if listed else f"{too_few}: too few",
     )
     interval = {"low": float(keys["low"]), "high": float(keys["high"])}
     return verdict if verdict.status == "not run" or counting.empty else replace(verdict, **interval)
