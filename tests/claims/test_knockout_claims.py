@@ -27,6 +27,11 @@ def test_one_uneven_knockout_of_full_attention_breaks_it(results):
     assert status_of(whole)["full-8kv"] == "holds"
 
 
+def test_a_small_loss_at_half_of_the_phases_is_not_alike(results):
+    knock(results, "full-1kv", (2, 0), [2.0] * 4 + [19.0] * 4)  # within 20 points, and further apart than the mean
+    assert verdict(KNOCKOUTS[0], results).status == "fails"
+
+
 def test_uneven_whole_layers_count_in_full_attention(results):
     for padding in ("prefix", "in_sequence"):
         clean = results.outcomes["full-8kv", padding]

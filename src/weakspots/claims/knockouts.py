@@ -52,7 +52,7 @@ def _alike(results: Results, model: str, padding: str) -> Verdict:
     uneven = [
         f"{head_name(row, *at)} ({loss.spread:.1f})"
         for at, loss in costly
-        if loss.spread > _ALIKE and _lost_unevenly(clean, heads[at], period, settings.seed)
+        if loss.spread > min(_ALIKE, loss.mean) and _lost_unevenly(clean, heads[at], period, settings.seed)
     ]
     at, widest = max(costly, key=lambda item: item[1].spread)
     value = f"{len(costly)} knockouts cost that; widest spread {widest.spread:.1f}, of {head_name(row, *at)} with a "
@@ -155,8 +155,8 @@ CLAIMS: tuple[Claim, ...] = (
         _SECTION,
         "In full attention a knockout hurts every position alike: of every head and layer whose knockout costs at "
         f"least {_COSTLY} % of the clean accuracy on average, the losses at the phases mod {_PERIOD} lie within "
-        f"{_ALIKE} points of each other or differ within the noise (both paddings; of phases with a clean "
-        f"accuracy of at least {effects.RETRIEVABLE:.0f} %).",
+        f"{_ALIKE} points of each other, and no further apart than their mean, or differ within the noise (both "
+        f"paddings; of phases with a clean accuracy of at least {effects.RETRIEVABLE:.0f} %).",
         _full_attention_hurts_alike,
     ),
     Claim(
