@@ -51,7 +51,7 @@ def test_a_row_that_trains_on_two_corpora_is_retrained_on_both(finished: Project
 
 
 def test_a_new_row_trains_only_itself(finished: Project, tmp_path: Path) -> None:
-    names = ["full-1kv", "w8s8-1kv", "w8s4-1kv", "w4s4-1kv", "w8s8-1kv-uniform", "mine"]
+    names = ["full-1kv", "w8s8-1kv", "w8s4-1kv", "w8s8-1kv-uniform", "mine"]
     overlay = {"models": {"mine": {"kv_heads": 2}}, "corpora": {"recall": {"models": names}}}
     jobs = jobs_with(finished, tmp_path, overlay)
     again = {"train_model recall mine", "lookup_model mine"}
