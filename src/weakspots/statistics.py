@@ -68,6 +68,11 @@ def bootstrap(outcomes: np.ndarray, replicates: int, seed: int) -> np.ndarray:
     return 100 * (times.astype(np.float64) @ outcomes.astype(np.float64)) / count
 
 
+def interval(replicates: np.ndarray, confidence: float) -> np.ndarray:
+    """[2, ...] percentile interval over the first axis; replicates without a value (nan) are left out."""
+    return np.nanquantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+
+
 def by_position(
     outcomes: np.ndarray, *, compressed: bool, replicates: int, confidence: float = 0.95, seed: int = 0
 ) -> pd.DataFrame:
@@ -76,7 +81,7 @@ def by_position(
     As in the paper's Figure 2: Wilson's interval for full attention, a bootstrap over mappings for compressed models.
     """
     if compressed:
-        low, high = _interval(bootstrap(outcomes, replicates, seed), confidence)
+        low, high = interval(bootstrap(outcomes, replicates, seed), confidence)
     else:
         low, high = wilson(outcomes.sum(axis=0), len(outcomes), confidence)
     columns = {"position": np.arange(outcomes.shape[1]), "accuracy": profile(outcomes), "low": low, "high": high}
@@ -92,7 +97,7 @@ def summary(outcomes: np.ndarray, *, replicates: int, confidence: float = 0.95, 
     """
     measures = {"mean": lambda p: p.mean(axis=-1), "worst": lambda p: p.min(axis=-1), "gap": gap}
     drawn = bootstrap(outcomes, replicates, seed)
-    rows = {name: (of(profile(outcomes)), *_interval(of(drawn), confidence)) for name, of in measures.items()}
+    rows = {name: (of(profile(outcomes)), *interval(of(drawn), confidence)) for name, of in measures.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["estimate", "low", "high"]).rename_axis("statistic")
 
 
@@ -178,8 +183,3 @@ def periodicity(outcomes: np.ndarray, *, replicates: int, permutations: int = 1_
     dominant = int(dominant_period(measured))
     share = float((dominant_period(bootstrap(outcomes, replicates, seed)) == dominant).mean())
     return Periodicity(float(gap(measured)), chance, dominant if p_value < LEVEL else None, p_value, share)
-
-
-def _interval(replicates: np.ndarray, confidence: float) -> np.ndarray:
-    """[2, ...] percentile interval over the first axis."""
-    return np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)

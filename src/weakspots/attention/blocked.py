@@ -111,9 +111,9 @@ class _Layout:
         missing = self.blocks * self.memory.block - self.length
         return F.pad(x, (0, 0, 0, missing)) if missing else x.contiguous()
 
-    def mask(self, dtype: torch.dtype, entries: int = 0) -> torch.Tensor:
-        """Additive mask `[B * n, 1, G * b, 2b + entries]`."""
-        mask = _mask(self.memory, self.blocks * self.memory.block, dtype, entries)
+    def mask(self, dtype: torch.dtype) -> torch.Tensor:
+        """Additive mask `[B * n, 1, G * b, 2b]` of the local keys."""
+        mask = _mask(self.memory, self.blocks * self.memory.block, dtype, 0)
         mask = mask[None, :, None].expand(self.batch, -1, self.group, -1, -1)
         return mask.reshape(self.batch * self.blocks, 1, -1, mask.shape[-1])
 

@@ -119,8 +119,7 @@ def _interval_of_change(results: Results, clean: np.ndarray, cycles: list[np.nda
     """Percentile interval over mappings of the change of the mean accuracy, averaged over `cycles`, in points."""
     settings = results.statistics
     means = statistics.bootstrap(np.stack([clean, *cycles]), settings.bootstrap, settings.seed).mean(axis=-1)
-    level = [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2]
-    low, high = np.quantile(means[1:].mean(axis=0) - means[0], level)
+    low, high = statistics.interval(means[1:].mean(axis=0) - means[0], settings.confidence)
     return float(low), float(high)
 
 

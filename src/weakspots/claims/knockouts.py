@@ -16,8 +16,6 @@ from weakspots.models import WHOLE_LAYER
 from weakspots.results import Results
 
 _PADDING = "prefix"
-_PERIOD = 8
-"""The period to which the paper folds full attention, which has none."""
 _COSTLY, _ALIKE = 10, 20
 """Percent of the clean accuracy: a knockout that matters, and how far its phases may lie apart."""
 _MISSING = "no knockouts: run `snakemake knockout`"
@@ -41,7 +39,7 @@ def _full_parts(results: Results) -> tuple[Verdict, ...]:
 
 def _alike(results: Results, model: str, padding: str) -> Verdict:
     row, clean, settings = results.models[model], results.outcomes[model, padding], results.statistics
-    period = _PERIOD if clean.shape[1] % _PERIOD == 0 else clean.shape[1]
+    period = effects.period_of(row, clean.shape[1])
     # with one KV head, the whole layer is that head
     heads = {at: of for at, of in results.knockouts[model, padding].items() if row.kv_heads > 1 or at[1] != WHOLE_LAYER}
     found = effects.dispersions(clean, np.stack(list(heads.values())), period, settings)
@@ -154,8 +152,8 @@ CLAIMS: tuple[Claim, ...] = (
         "full-attention-knockouts-hurt-alike",
         _SECTION,
         "In full attention a knockout hurts every position alike: of every head and layer whose knockout costs at "
-        f"least {_COSTLY} % of the clean accuracy on average, the losses at the phases mod {_PERIOD} lie within "
-        f"{_ALIKE} points of each other, and no further apart than their mean, or differ within the noise (both "
+        f"least {_COSTLY} % of the clean accuracy on average, the losses at the phases "
+        f"mod {effects.FULL_ATTENTION_PERIOD} lie within {_ALIKE} points of each other, and no further apart than their mean, or differ within the noise (both "
         f"paddings; of phases with a clean accuracy of at least {effects.RETRIEVABLE:.0f} %).",
         _full_attention_hurts_alike,
     ),

@@ -17,9 +17,6 @@ from weakspots.mechanism import effects
 from weakspots.models import WHOLE_LAYER
 from weakspots.results import Results
 
-FULL_ATTENTION_PERIOD = 8
-"""What positions of full attention, which has no stride of its own, are folded to (as in the paper)."""
-
 
 def measure(results: Results) -> pd.DataFrame:
     """One row per run, KV head and phase, and one per position, in the model table's order.
@@ -35,7 +32,7 @@ def measure(results: Results) -> pd.DataFrame:
         heads = sorted(head for head in results.knockouts[model, padding] if head[1] != WHOLE_LAYER)
         before = statistics.profile(clean)
         after = np.stack([statistics.profile(results.knockouts[model, padding][head]) for head in heads])
-        folded = row.period or (FULL_ATTENTION_PERIOD if modulus % FULL_ATTENTION_PERIOD == 0 else modulus)
+        folded = effects.period_of(row, modulus)
         for is_folded, period in ((True, folded), (False, modulus)):
             about = {
                 "model": model,
@@ -135,7 +132,7 @@ def _draw_model(figure: Figure, block: _Block, paddings: list[str], left: float,
 
 def _add_heading(figure: Figure, table: pd.DataFrame, folded: bool) -> None:
     """Title, the number of prompts, and what the colours mean."""
-    once = f"folded to one stride (mod {FULL_ATTENTION_PERIOD} for full attention)"
+    once = f"folded to one stride (mod {effects.FULL_ATTENTION_PERIOD} for full attention)"
     panels.heading(
         figure,
         "Accuracy lost when one KV head is knocked out, by target-key " + ("phase" if folded else "position"),

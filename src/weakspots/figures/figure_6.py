@@ -27,11 +27,10 @@ def measure(results: Results) -> pd.DataFrame:
     Raises UserError if no run has been cycled.
     """
     parts, settings = [], results.statistics
-    quantiles = [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2]
     for model, shift, clean, cycled in figure_6_grid.cycles(results):
         row = results.models[model]
         drawn = statistics.fold(statistics.bootstrap(cycled, settings.bootstrap, settings.seed), row.stride)
-        low, high = np.quantile(drawn, quantiles, axis=0)
+        low, high = statistics.interval(drawn, settings.confidence)
         about = {
             "model": model,
             "label": row.label(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import torch
@@ -22,14 +24,21 @@ def score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: P
     model.eval()
     ranks, probabilities = [], []
     with torch.inference_mode():
-        for start in range(0, len(prompts), batch):
-            inputs = torch.from_numpy(tokens[start : start + batch]).to(model.device)
-            answer = torch.from_numpy(answers[start : start + batch]).to(model.device)
+        for inputs, answer in batches(tokens, answers, batch, model.device):
             logits = model(input_ids=inputs, logits_to_keep=1, use_cache=False).logits[:, -1]
             rank, probability = rank_and_probability(logits, answer)
             ranks.append(rank.cpu())
             probabilities.append(probability.cpu())
     return table(prompts, torch.cat(ranks).numpy(), torch.cat(probabilities).numpy())
+
+
+def batches(
+    tokens: np.ndarray, answers: np.ndarray, batch: int, device: torch.device
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """`batch` prompts [batch, T] and their answers [batch] at a time, on `device`."""
+    for start in range(0, len(tokens), batch):
+        part = slice(start, start + batch)
+        yield tuple(torch.from_numpy(ids[part]).to(device) for ids in (tokens, answers))
 
 
 def rank_and_probability(logits: torch.Tensor, answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -79,7 +79,7 @@ def pooled(results: Results, padding: str = "prefix") -> pd.DataFrame:
         low = high = np.nan
         if len(values):
             drawn = statistics.bootstrap(values[:, None], settings.bootstrap, settings.seed) / 100
-            low, high = np.quantile(drawn, [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2])
+            low, high = statistics.interval(drawn[:, 0], settings.confidence)
         rows[branch] = (values.mean() if len(values) else np.nan, low, high, len(values))
     found = pd.DataFrame.from_dict(rows, orient="index", columns=["correlation", "low", "high", "heads"])
     return found.rename_axis("branch")

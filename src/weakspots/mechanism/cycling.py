@@ -48,8 +48,7 @@ def r_squared(
     for name, phases in _phases(shift, stride).items():
         estimate = _correlation(before, after, shift, phases)
         replicates = np.square(_correlation(drawn_before, drawn_after, shift, phases))
-        levels = [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2]
-        low, high = (np.nan, np.nan) if np.isnan(estimate) else np.nanquantile(replicates, levels)
+        low, high = (np.nan, np.nan) if np.isnan(estimate) else statistics.interval(replicates, settings.confidence)
         found[name] = (float(estimate) ** 2, float(low), float(high))
         if name == "without_boundary":
             found["correlation"] = float(estimate)

@@ -19,6 +19,7 @@ import numpy as np
 from weakspots import statistics
 from weakspots.config import Statistics
 from weakspots.errors import UserError
+from weakspots.models import ModelRow
 
 RETRIEVABLE = 10.0
 """Percent of prompts that the whole model answers at a phase, at least, for the phase to be judged."""
@@ -28,6 +29,9 @@ ADJACENT = 3
 
 CONCENTRATED = 30.0
 """Percent that a concentrated head loses at its phases, at least."""
+
+FULL_ATTENTION_PERIOD = 8
+"""What positions of full attention, which has no stride of its own, are folded to (as in the paper)."""
 
 CONTRAST = 4.0
 """How many times as much a concentrated head loses at its phases as at the others, at least."""
@@ -73,6 +77,11 @@ class Dispersion:
     spread: float
     low: float
     high: float
+
+
+def period_of(row: ModelRow, modulus: int) -> int:
+    """What positions are folded to: the stride, or `FULL_ATTENTION_PERIOD` (the modulus itself where it has none)."""
+    return row.period or (FULL_ATTENTION_PERIOD if modulus % FULL_ATTENTION_PERIOD == 0 else modulus)
 
 
 def change(clean: np.ndarray, knocked: np.ndarray, period: int) -> np.ndarray:
@@ -129,7 +138,7 @@ def concentrations(
     for lost, drawn in _lost(clean, knocked, period, settings):
         lost, drawn = np.where(kept, lost, 0), np.where(kept, drawn, 0)
         best = (scale * (lost @ (within - without).T)).argmax(axis=1)
-        low, high = _interval(np.einsum("rhp,hp->rh", drawn, (within - without)[best]), settings)
+        low, high = statistics.interval(np.einsum("rhp,hp->rh", drawn, (within - without)[best]), settings.confidence)
         for head, run in enumerate(best):
             if lost[head].max() <= 0:
                 found.append(None)
@@ -157,7 +166,11 @@ def dispersions(clean: np.ndarray, knocked: np.ndarray, period: int, settings: S
     found = []
     for lost, drawn in _lost(clean, knocked, period, settings):
         lost, drawn = lost[:, kept], drawn[..., kept]
-        measures = (lost.mean(axis=1), np.ptp(lost, axis=1), *_interval(np.ptp(drawn, axis=2), settings))
+        measures = (
+            lost.mean(axis=1),
+            np.ptp(lost, axis=1),
+            *statistics.interval(np.ptp(drawn, axis=2), settings.confidence),
+        )
         found += [Dispersion(*map(float, values)) for values in zip(*measures, strict=True)]
     return found
 
@@ -180,11 +193,6 @@ def _lost(
         measured = statistics.profile(both).reshape(-1, period)
         drawn = statistics.bootstrap(both, settings.bootstrap, settings.seed).reshape(settings.bootstrap, -1, period)
         yield -change(measured[:1], measured[1:], period), -change(drawn[:, :1], drawn[:, 1:], period)
-
-
-def _interval(replicates: np.ndarray, settings: Statistics) -> np.ndarray:
-    """[2, H] percentile interval over the replicates [R, H]; those without a clean answer at a phase are left out."""
-    return np.nanquantile(replicates, [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2], axis=0)
 
 
 def _fold(values: np.ndarray, period: int) -> np.ndarray:

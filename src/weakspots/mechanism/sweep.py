@@ -19,7 +19,7 @@ from transformers.cache_utils import Cache
 
 from weakspots.cache import CompressedLayer, new_cache
 from weakspots.lookup.prompts import PromptSet
-from weakspots.lookup.score import rank_and_probability, table, tokenize
+from weakspots.lookup.score import batches, rank_and_probability, table, tokenize
 from weakspots.mechanism.knockout import columns
 from weakspots.models import WHOLE_LAYER
 from weakspots.transformer import Attention, WeakSpotsForCausalLM
@@ -70,9 +70,7 @@ def score(
     model.eval()
     ranks, probabilities = [], []
     with torch.inference_mode():
-        for start in range(0, len(prompts), batch):
-            inputs = torch.from_numpy(tokens[start : start + batch]).to(model.device)
-            answer = torch.from_numpy(answers[start : start + batch]).to(model.device)
+        for inputs, answer in batches(tokens, answers, batch, model.device):
             states = final_states(model, inputs, means)
             answer = answer[:, None].expand(states.shape[:2]).flatten()
             rows = max(1, _LOGITS // model.config.vocab_size)
