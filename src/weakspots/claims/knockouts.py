@@ -153,8 +153,9 @@ CLAIMS: tuple[Claim, ...] = (
         _SECTION,
         "In full attention a knockout hurts every position alike: of every head and layer whose knockout costs at "
         f"least {_COSTLY} % of the clean accuracy on average, the losses at the phases "
-        f"mod {effects.FULL_ATTENTION_PERIOD} lie within {_ALIKE} points of each other, and no further apart than their mean, or differ within the noise (both "
-        f"paddings; of phases with a clean accuracy of at least {effects.RETRIEVABLE:.0f} %).",
+        f"mod {effects.FULL_ATTENTION_PERIOD} lie within {_ALIKE} points of each other, and no further apart "
+        "than their mean, or differ within the noise (both paddings; of phases with a clean accuracy of at least "
+        f"{effects.RETRIEVABLE:.0f} %).",
         _full_attention_hurts_alike,
     ),
     Claim(
