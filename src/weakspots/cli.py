@@ -8,6 +8,7 @@ the stage that needs them.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import logging
@@ -267,6 +268,9 @@ def main(arguments: list[str] | None = None) -> int:
     name = "/".join([parsed.stage, *(getattr(parsed, key) for key in parsed.positional)])
     _log_to(parsed.log, name)
     keep_freed_memory()
+    gc.set_threshold(
+        100_000
+    )  # imports make much that lives for ever: looking through it each time takes a tenth of them
     try:
         if parsed.config is None:
             parsed.run(parsed)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # its parts are loaded when they are first used
 
 from weakspots.errors import UserError
 
@@ -48,7 +48,7 @@ def gap(profile: np.ndarray) -> np.ndarray:
 
 def wilson(correct: np.ndarray, n: np.ndarray | int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's score interval of a proportion, in percent, for `correct` successes in `n` trials."""
-    z = stats.norm.isf((1 - confidence) / 2)
+    z = scipy.stats.norm.isf((1 - confidence) / 2)
     share = np.asarray(correct) / n
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
@@ -148,7 +148,7 @@ def log_p_values(profile: np.ndarray) -> np.ndarray:
         within = np.where(within < 1e-12 * total, 0, within)  # rounding, where the repetition is exact
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = (between / (period - 1)) / (within / (modulus - period))
-        columns.append(stats.f.logsf(np.where(total > 0, ratio, 0), period - 1, modulus - period))
+        columns.append(scipy.stats.f.logsf(np.where(total > 0, ratio, 0), period - 1, modulus - period))
     return np.stack(columns, axis=-1) if columns else np.zeros((*profile.shape[:-1], 0))
 
 
