@@ -1,10 +1,15 @@
 """Hand-written gradients equal torch's."""
 
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from weakspots import elementwise
 from weakspots.elementwise import rms_norm, rotate_halves, swiglu
+
+DEVICE = "cuda" if os.environ["TRITON_INTERPRET"] == "0" else "cpu"
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 6), (3, 1, 7), (2, 4, 3, 8)])
@@ -43,3 +48,24 @@ def test_swiglu_equals_torchs_and_passes_gradcheck():
     x = torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
     torch.testing.assert_close(swiglu(x), F.silu(x[..., :4]) * x[..., 4:])
     assert torch.autograd.gradcheck(swiglu, (x,))
+
+
+@pytest.mark.parametrize("name", ["norm", "swiglu"])
+def test_liger_kernels_norm_and_swiglu_are_torchs(name, monkeypatch):
+    """Where the extra `gpu` is installed; on a CPU in Triton's interpreter, which cannot run the norm."""
+    ops = pytest.importorskip("liger_kernel.ops")
+    if name == "norm" and DEVICE == "cpu":
+        pytest.skip("liger-kernel's norm converts a number that the interpreter leaves to Python")
+    torch.manual_seed(0)
+    x, weight = torch.randn(3, 5, 32, device=DEVICE, requires_grad=True), torch.randn(32, device=DEVICE)
+    tensors = (x, weight.requires_grad_()) if name == "norm" else (x,)
+
+    def run():
+        out = rms_norm(*tensors, 1e-6) if name == "norm" else swiglu(x)
+        return [out, *torch.autograd.grad(out.square().sum(), tensors)]
+
+    monkeypatch.setattr(elementwise, "_liger", lambda x: None)
+    expected = run()
+    monkeypatch.setattr(elementwise, "_liger", lambda x: ops)
+    for ours, theirs in zip(run(), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)

@@ -1,14 +1,29 @@
 """RMSNorm, rotation, SwiGLU and their gradients in few passes over memory.
 
 On a CPU torch composes these from many small operations, which costs a narrow model a fifth of its training step.
-The arithmetic is torch's; so are the gradients, which the tests check against it.
+The arithmetic is torch's; so are the gradients, which the tests check against it. On a GPU, liger-kernel computes
+RMSNorm and SwiGLU where it is installed (the extra `gpu`), and torch otherwise.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from types import ModuleType
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+_LIGER = find_spec("liger_kernel") is not None
+
+
+def _liger(x: torch.Tensor) -> ModuleType | None:
+    """liger-kernel's operations where they can serve `x`."""
+    if not (_LIGER and x.is_cuda and x.numel()):
+        return None
+    from liger_kernel import ops
+
+    return ops
 
 
 class _RMSNorm(torch.autograd.Function):
@@ -41,6 +56,8 @@ class _RMSNorm(torch.autograd.Function):
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     """RMSNorm of `x` `[..., D]` with `weight` `[D]` or, for heads with weights of their own, `[H, D]`."""
+    if weight.dim() == 1 and (liger := _liger(x)):
+        return liger.LigerRMSNormFunction.apply(x, weight, epsilon, 0.0, "llama", False)
     if x.device.type == "cpu" and x.dtype == weight.dtype and x.dtype in (torch.float32, torch.float64):
         return _RMSNorm.apply(x.contiguous(), weight, epsilon)
     return F.rms_norm(x, x.shape[-1:], None, epsilon) * weight.to(x.dtype)
@@ -104,4 +121,7 @@ class _SwiGLU(torch.autograd.Function):
 
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up, for the halves of `gate_up` `[..., 2M]`; both gradients go into one tensor."""
+    if liger := _liger(gate_up):
+        rows = gate_up.reshape(-1, gate_up.shape[-1])  # its gradient has two dimensions, whatever the input has
+        return liger.LigerFusedGateUpSiLUMulFunction.apply(rows).view(*gate_up.shape[:-1], -1)
     return _SwiGLU.apply(gate_up)

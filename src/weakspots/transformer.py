@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedModel,
 )
 from transformers.cache_utils import Cache
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from weakspots.attention import choose, naive
@@ -29,6 +30,7 @@ from weakspots.attention.rotary import Rotary
 from weakspots.cache import CompressedLayer, new_cache
 from weakspots.config import Backbone
 from weakspots.elementwise import RMSNorm, rms_norm, swiglu
+from weakspots.linear_cross_entropy import linear_cross_entropy
 from weakspots.models import ModelRow
 
 
@@ -175,7 +177,7 @@ class MLP(nn.Module):
         return self.down(swiglu(self.gate_up(x)))
 
 
-class Block(nn.Module):
+class Block(GradientCheckpointingLayer):
     """One pre-norm layer."""
 
     def __init__(self, config: WeakSpotsConfig, layer: int):
@@ -213,6 +215,7 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
     base_model_prefix = ""
     _tied_weights_keys = {"lm_head.weight": "embed.weight"}
     _no_split_modules = ["Block"]
+    supports_gradient_checkpointing = True
 
     def __init__(self, config: WeakSpotsConfig):
         super().__init__(config)
@@ -266,7 +269,8 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         """Logits `[B, T, V]` after every token, or after the last `logits_to_keep` tokens only.
 
         With `labels` `[B, T]` (equal to `input_ids`, or -100 where a token is not to be learnt) the result holds the
-        mean loss over the labelled tokens, and no logits: they are computed at the labelled positions alone.
+        mean loss over the labelled tokens (0 where there are none), and no logits: they are computed at the labelled
+        positions alone.
         Raises ValueError where `attention_mask` hides a token before a visible one.
         """
         if attention_mask is not None and bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
@@ -284,7 +288,7 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
             targets = F.pad(labels[:, 1:], (0, 1), value=-100).flatten()
             learnt = (targets != -100).nonzero()[:, 0]
             x = self.norm(self.layers[-1](x, angles, positions, cache, x.shape[1], learnt))
-            return CausalLMOutputWithPast(loss=F.cross_entropy(self.lm_head(x).float(), targets[learnt]))
+            return CausalLMOutputWithPast(loss=linear_cross_entropy(x, self.lm_head.weight, targets[learnt]))
         x = self.norm(self.layers[-1](x, angles, positions, cache, min(logits_to_keep or x.shape[1], x.shape[1])))
         return CausalLMOutputWithPast(logits=self.lm_head(x), cache=cache)
 

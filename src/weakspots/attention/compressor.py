@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from weakspots.attention import choose, pooling
 from weakspots.attention.memory import Memory
 from weakspots.models import ModelRow
 
@@ -32,6 +33,7 @@ class Compressor(nn.Module):
         self.memory = Memory.of(row)
         self.kv_heads, self.head_width = row.kv_heads, head_width
         self.branches = 1 if row.tied else 2
+        self.heads = self.branches * row.kv_heads
         self.gate_width = head_width if row.gate == "vector" else 1
         self.part_length = row.stride if row.offset_maps == "per_half" else 1
         parts = row.window // self.part_length
@@ -47,49 +49,33 @@ class Compressor(nn.Module):
         `lead` is the number of tokens missing before the first window, by default the geometry's own (0 when decoding
         continues from cached hidden states). With tied branches both results are the same tensor.
         """
-        payload, logits = self._project(self._windows(hidden, lead))
-        pooled = payload.mean(0) if logits is None else (self._softmax(logits, lead) * payload).sum(0)
-        key = pooled[:, :, 0].transpose(1, 2)
-        return key, (key if self.branches == 1 else pooled[:, :, 1].transpose(1, 2))
+        lead = self.memory.lead if lead is None else lead
+        pooled = choose.pool(self._product(hidden, lead), self.gate_bias, self.heads, self.head_width, lead)
+        key, *value = pooled.unflatten(2, (self.branches, self.kv_heads)).permute(2, 0, 3, 1, 4)
+        return key, (value[0] if value else key)
 
     def scores(self, hidden: torch.Tensor) -> torch.Tensor:
         """Gate scores alpha `[W, B, N, R, K, g]`, float32, which sum to 1 over the window."""
-        _, logits = self._project(self._windows(hidden, None))
+        lead = self.memory.lead
+        product = self._product(hidden, lead)
+        _, logits = pooling.split(product, self.gate_bias, self.heads, self.head_width)
         if logits is None:
-            batch, length, _ = hidden.shape
-            shape = (self.memory.window, batch, self.memory.entry_count(length), self.branches, self.kv_heads, 1)
+            shape = (*product.shape[:3], self.branches, self.kv_heads, 1)
             return torch.full(shape, 1 / self.memory.window, device=hidden.device)
-        return self._softmax(logits, None).float()
+        return pooling.softmax(logits, lead).float().unflatten(3, (self.branches, self.kv_heads))
 
-    def _windows(self, hidden: torch.Tensor, lead: int | None) -> torch.Tensor:
+    def _product(self, hidden: torch.Tensor, lead: int) -> torch.Tensor:
+        """Payloads, then gate products, of every window and offset, `[W, B, N, R * K * (D + g)]`, in one product."""
+        maps = self.payload if self.gate is None else torch.cat([self.payload, self.gate], dim=2)
+        if self.part_length > 1:
+            maps = maps.repeat_interleave(self.part_length, dim=0)
+        windows = self._windows(hidden, lead)
+        return torch.bmm(windows.flatten(1, 2), maps).unflatten(1, windows.shape[1:3])
+
+    def _windows(self, hidden: torch.Tensor, lead: int) -> torch.Tensor:
         """Hidden states by offset, `[W, B, N, E]`."""
-        lead = self.memory.lead if lead is None else lead
         if lead:
             hidden = F.pad(hidden, (0, 0, lead, 0))
         if hidden.shape[1] < self.memory.window:
             return hidden.new_zeros(self.memory.window, hidden.shape[0], 0, hidden.shape[2])
         return hidden.unfold(1, self.memory.window, self.memory.stride).permute(3, 0, 1, 2)
-
-    def _project(self, windows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Payloads `[W, B, N, R, K, D]` and gate logits `[W, B, N, R, K, g]`, from one batched product."""
-        maps = self.payload if self.gate is None else torch.cat([self.payload, self.gate], dim=2)
-        if self.part_length > 1:
-            maps = maps.repeat_interleave(self.part_length, dim=0)
-        window, batch, entries, width = windows.shape
-        product = torch.bmm(windows.reshape(window, batch * entries, width), maps)
-        heads = (window, batch, entries, self.branches, self.kv_heads)
-        payload = product[..., : self.payload.shape[2]].view(*heads, self.head_width)
-        if self.gate is None:
-            return payload, None
-        logits = product[..., self.payload.shape[2] :]
-        if self.gate_bias is not None:
-            logits = logits + self.gate_bias[:, None]
-        return payload, logits.view(*heads, self.gate_width)
-
-    def _softmax(self, logits: torch.Tensor, lead: int | None) -> torch.Tensor:
-        lead = self.memory.lead if lead is None else lead
-        if lead:  # the tokens before the text take no part in the first entry
-            missing = logits.new_zeros(logits.shape[0], 1, logits.shape[2], 1, 1, 1)
-            missing[:lead, :, :1] = float("-inf")
-            logits = logits + missing
-        return logits.softmax(dim=0, dtype=torch.promote_types(logits.dtype, torch.float32)).to(logits.dtype)
