@@ -3,6 +3,7 @@
 #   make test                    everything that CI checks
 #   make train | lookup | knockout | cycling | theory | figure_2 ... figure_6 | tables | claims    one stage or figure
 #   make bench                   the measured ratios of the README
+#   make gpu-check               on a GPU: the kernels' tests compiled, in bfloat16 too, then their speed
 #   make mlflow                  browse the tracked runs on this machine (PORT=5000)
 #   make schema                  write the JSON schema of config.yaml anew
 #   make clean                   remove the environment and caches; results stay
@@ -19,7 +20,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export MLFLOW_DISABLE_TELEMETRY := true
 
 .DEFAULT_GOAL := reproduce
-.PHONY: setup reproduce test bench mlflow schema clean
+.PHONY: setup reproduce test bench gpu-check mlflow schema clean
 
 setup: $(READY)
 
@@ -56,6 +57,11 @@ test: $(READY)
 
 bench: $(READY)
 	missed=0; for script in benchmarks/*.py; do python "$$script" || missed=1; done; exit $$missed
+
+gpu-check: $(READY)
+	@python benchmarks/gpu.py --present
+	TRITON_INTERPRET=0 pytest -q tests/attention/test_triton_pool.py tests/attention/test_triton_attend.py tests/attention/test_backends.py tests/test_linear_cross_entropy.py tests/test_elementwise.py
+	python benchmarks/gpu.py
 
 mlflow: $(READY)
 	weakspots mlflow --port $(PORT)

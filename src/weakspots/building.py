@@ -9,6 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def unfinished(output: str | Path, key: str) -> Path:
+    """The folder that `building` fills, for others that work on the same output."""
+    output = Path(output)
+    return output.parent / f".{output.name}.{key}.partial"
+
+
 @contextmanager
 def building(output: str | Path, key: str) -> Iterator[Path]:
     """A folder to fill, which becomes `output` when the block ends without an error.
@@ -18,8 +24,7 @@ def building(output: str | Path, key: str) -> Iterator[Path]:
     resumes from the checkpoints it left there. Snakemake deletes declared outputs before it reruns a job; it does not
     know this sibling. Success also removes what earlier keys left behind.
     """
-    output = Path(output)
-    folder = output.parent / f".{output.name}.{key}.partial"
+    output, folder = Path(output), unfinished(output, key)
     folder.mkdir(parents=True, exist_ok=True)
     yield folder
     replaced = output.parent / f".{output.name}.replaced"

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from weakspots import workflow
+from weakspots import cli_deepseek, gpus, processes, workflow
 from weakspots.allocator import keep_freed_memory
 from weakspots.config import PADDINGS, Config, load, schema
 from weakspots.errors import UserError
@@ -55,7 +55,9 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
     _known(arguments.corpus, config.corpora, "corpora")
     _known(arguments.model, config.models, "models")
     from weakspots import tables
-    from weakspots.building import building
+    from weakspots.attention import choose
+    from weakspots.building import building, unfinished
+    from weakspots.planning.counts import flops_per_token
     from weakspots.provenance import config_hash, provenance, stage_digest
     from weakspots.tracking import start_job
     from weakspots.training import loop
@@ -67,10 +69,17 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
     if not (shards / "manifest.json").exists():
         raise UserError(f"{shards} holds no prepared corpus: run `weakspots data {arguments.corpus}` first")
     key = config_hash([settings, stage_digest("train"), _digest(shards)])
+    choose.select(config.backend, config.device)
+    manifest = json.loads((shards / "manifest.json").read_text())
+    work = flops_per_token(row, config.backbone, manifest["vocabulary"], corpus.stages[-1].length)
+    inputs = row, config.backbone, corpus, shards
+    if not processes.is_main():  # it computes its share; the main process writes and tracks
+        loop.train(*inputs, unfinished(output, key), config.device, work)
+        return
     with start_job(layout.tracking, f"train {arguments.corpus}/{arguments.model}", settings, origin) as job:
         job.log_dataset(arguments.corpus, _digest(shards), shards)
         with building(output, key) as folder:
-            result = loop.train(row, config.backbone, corpus, shards, folder, config.device)
+            result = loop.train(*inputs, folder, config.device, work)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
             tables.write(result["gates"], folder / "gates.parquet", "gates", origin)
             loop.write_validation(folder / "validation.json", result["validation"])
@@ -85,12 +94,14 @@ def lookup(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
     for padding in arguments.padding:
         _known(padding, dict.fromkeys(config.lookup.paddings), "lookup.paddings")
     from weakspots import statistics, tables, trained
+    from weakspots.attention import choose
     from weakspots.lookup.prompts import prompts, words_in_use
     from weakspots.mechanism import sweep
     from weakspots.mechanism.knockout import calibrate
     from weakspots.provenance import provenance
     from weakspots.tracking import start_job
 
+    choose.select(config.backend, config.device)
     settings = workflow.lookup_settings(config)
     folder = Path(layout.model(config.lookup.corpus, arguments.model))
     origin = provenance(settings, "lookup", config.lookup.seed)
@@ -121,11 +132,13 @@ def cycling(arguments: argparse.Namespace, config: Config, layout: Layout) -> No
     """Ask one model again with its gates shifted by every configured number of offsets."""
     _known(arguments.model, config.models, "models")
     from weakspots import tables, trained
+    from weakspots.attention import choose
     from weakspots.lookup.prompts import prompts, words_in_use
     from weakspots.mechanism.gate_shift import score
     from weakspots.provenance import provenance
     from weakspots.tracking import start_job
 
+    choose.select(config.backend, config.device)
     settings = workflow.cycling_settings(config)
     origin = provenance(settings, "cycling", config.lookup.seed)
     output = Path(layout.cycling(arguments.model))
@@ -180,9 +193,25 @@ def mlflow(arguments: argparse.Namespace) -> None:
     serve(arguments.port)
 
 
+def claim(arguments: argparse.Namespace) -> None:
+    """Run a command with free GPUs of this machine that no other claim gets; wait for them if need be."""
+    gpus.claim(arguments.gpus, arguments.command)
+
+
 def print_schema(_arguments: argparse.Namespace) -> None:
     """Print the JSON schema of the configuration."""
     print(schema(), end="")
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    """Print what every run of a scale costs: parameters, operations, memory, GPU-hours, disk."""
+    from weakspots.planning.costs import Assumptions
+    from weakspots.planning.costs import plan as costs
+    from weakspots.planning.report import report
+
+    assumptions = Assumptions(arguments.days, arguments.mfu, arguments.peak_tflops, arguments.vocabulary)
+    config = load("config.yaml", *arguments.configfile)
+    print(report(config, costs(config, assumptions, arguments.models), assumptions, arguments.markdown), end="")
 
 
 def claims(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
@@ -217,12 +246,18 @@ def _known(name: str, table: dict, key: str) -> None:
         raise UserError(f"{name!r} is not among {key} of the configuration: {', '.join(table)}")
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="weakspots", description=__doc__.splitlines()[0])
     stages = parser.add_subparsers(dest="stage", required=True, metavar="stage")
 
     def stage(run: Callable, *positional: str) -> argparse.ArgumentParser:
-        added = stages.add_parser(run.__name__, help=run.__doc__.splitlines()[0])
+        added = stages.add_parser(run.__name__.replace("_", "-"), help=run.__doc__.splitlines()[0])
         for name in positional:
             added.add_argument(name)
         added.add_argument("--config", required=True, type=Path, help="results/<scale>/config.yaml")
@@ -234,11 +269,32 @@ def _parser() -> argparse.ArgumentParser:
     stage(train, "corpus", "model")
     stage(lookup, "model").add_argument("padding", nargs="*", help=f"{' or '.join(PADDINGS)}; all if none is named")
     stage(cycling, "model")
+    stage(cli_deepseek.stand_in, "model")
+    stage(cli_deepseek.needle, "model")
+    stage(cli_deepseek.code_completion, "model")
+    stage(cli_deepseek.layer_knockout, "model")
     stage(theory)
     stage(figure, "name")
     stage(claims)
     shown = stages.add_parser("schema", help=print_schema.__doc__)
     shown.set_defaults(run=print_schema, positional=(), config=None, log=None)
+    planned = stages.add_parser("plan", help=plan.__doc__)
+    planned.add_argument(
+        "--configfile", nargs="+", default=[], type=Path, help="overlays on config.yaml, as for snakemake"
+    )
+    planned.add_argument("--models", nargs="+", default=[], help="rows of the model table; all if none is named")
+    planned.add_argument("--days", type=float, default=7, help="in which one run is to finish")
+    planned.add_argument(
+        "--mfu", type=float, default=0.4, help="assumed share of the peak that the model's FLOPs reach"
+    )
+    planned.add_argument("--peak-tflops", type=float, default=989, help="of one GPU; 989: H100, dense bfloat16")
+    planned.add_argument("--vocabulary", type=int, help="tokens of the tokenizer, where they cannot be found out")
+    planned.add_argument("--markdown", action="store_true", help="tables in Markdown")
+    planned.set_defaults(run=plan, positional=(), config=None, log=None)
+    claiming = stages.add_parser("claim", help=claim.__doc__, usage="weakspots claim [--gpus N] -- command ...")
+    claiming.add_argument("--gpus", type=_positive, default=1, help="how many; 1 if not given")
+    claiming.add_argument("command", nargs="+", help="what to run, after --")
+    claiming.set_defaults(run=claim, positional=(), config=None, log=None)
     browser = stages.add_parser("mlflow", help=mlflow.__doc__)
     browser.add_argument("--port", type=int, default=5000)
     browser.set_defaults(run=mlflow, positional=(), config=None, log=None)
@@ -249,9 +305,9 @@ def _log_to(file: Path | None, name: str) -> None:
     """Every line goes to the terminal, marked with the job's name since jobs run side by side, and to `file`."""
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setFormatter(logging.Formatter(f"[{name}] %(message)s"))
-    terminal.setLevel(logging.INFO)
+    terminal.setLevel(logging.INFO if processes.is_main() else logging.WARNING)
     handlers: list[logging.Handler] = [terminal]
-    if file is not None:
+    if file is not None and processes.is_main():
         file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(file, mode="w"))
         handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
@@ -267,10 +323,9 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     name = "/".join([parsed.stage, *(getattr(parsed, key) for key in parsed.positional)])
     _log_to(parsed.log, name)
+    gpus.keep()
     keep_freed_memory()
-    gc.set_threshold(
-        100_000
-    )  # imports make much that lives for ever: looking through it each time takes a tenth of them
+    gc.set_threshold(100_000)  # what imports make lives for ever; to look through it again and again costs a tenth
     try:
         if parsed.config is None:
             parsed.run(parsed)

@@ -58,7 +58,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             "correct": pa.bool_(),
         }
     ),
-    # One row per logged training step.
+    # One row per logged training step. flop_utilisation: the model's operations over those of a large product in the
+    # same time, measured on the same machine; null where it was not taken.
     "training": _schema(
         {
             "step": pa.int32(),
@@ -66,6 +67,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             "loss": pa.float32(),
             "learning_rate": pa.float32(),
             "tokens_per_second": pa.float32(),
+            "flop_utilisation": pa.float32(),
+            "peak_memory_gib": pa.float32(),
             "stage": pa.int16(),
         }
     ),
@@ -83,6 +86,39 @@ SCHEMAS: dict[str, pa.Schema] = {
         }
     ),
     **{f"theory_{name}": _schema(*columns) for name, columns in THEORY.items()},
+    # One row per needle prompt. mapping: its number within its residue; position: the target key's token index modulo
+    # the needle's modulus; target_position: that index. Rank and log-probability are null where the server did not say.
+    "needle": _schema(
+        {
+            "mapping": pa.int32(),
+            "position": pa.int16(),
+            "target_position": pa.int32(),
+            "correct": pa.bool_(),
+        },
+        {"answer_rank": pa.int32(), "answer_logprob": pa.float32()},
+    ),
+    # One row per filler family and length: the log-probabilities of the continuations `8` (first) and `32` (second).
+    # length: of the docstring in tokens; equals: filler signs; source: "model repository" or "stand-in module".
+    "code_completion": _schema(
+        {
+            "family": pa.string(),
+            "length": pa.int32(),
+            "equals": pa.int16(),
+            "source": pa.string(),
+        },
+        # null where a server did not report it among its top tokens; one of the two is always there
+        {"first_logprob": pa.float32(), "second_logprob": pa.float32()},
+    ),
+    # One row per needle prompt and layer whose attention output was replaced; layer -1: the model as it is.
+    "layer_knockout": _schema(
+        {
+            "mapping": pa.int32(),
+            "position": pa.int16(),
+            "layer": pa.int16(),
+            "correct": pa.bool_(),
+            "answer_logprob": pa.float32(),
+        }
+    ),
     # One row per claim and, where a claim is about several models, one per model and padding.
     "claims": _schema(
         {

@@ -16,8 +16,12 @@ import yaml
 from weakspots import config as configuration
 from weakspots.building import writing
 from weakspots.config import Config, LocalSource
+from weakspots.config.corpus import MACHINE_KEYS
+from weakspots.config.deepseek import STAGES as DEEPSEEK
+from weakspots.config.deepseek import DeepseekModel
 from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
+from weakspots.launch import processes
 from weakspots.theory.columns import COLUMNS as THEORY
 
 
@@ -61,6 +65,14 @@ class Layout:
     def cycling(self, model: str) -> str:
         return f"{self.root}/cycling/{model}.parquet"
 
+    def deepseek(self, model: str, table: str) -> str:
+        """`table` is needle, code_completion or layer_knockout."""
+        return f"{self.root}/deepseek/{model}/{table}.parquet"
+
+    def stand_in(self, model: str) -> str:
+        """Folder of a trained stand-in."""
+        return self.model("deepseek", model)
+
     def theory(self, name: str) -> str:
         return f"{self.root}/theory/{name}.parquet"
 
@@ -97,6 +109,7 @@ class Plan(Layout):
         try:
             settings = configuration.parse(data)
             texts = {name: text_files(settings, name) for name in settings.corpora}
+            processes(settings)  # refuses a launcher that does not fit
         except UserError as error:
             raise SystemExit(f"Error in the configuration:\n{error}") from None
         return cls(f"results/{settings.scale}", settings, texts)
@@ -126,6 +139,21 @@ class Plan(Layout):
     def theories(self) -> list[str]:
         """All tables of the theory."""
         return [self.theory(name) for name in THEORY]
+
+    @property
+    def stand_ins(self) -> list[str]:
+        """Folders of all stand-ins of DeepSeek's models."""
+        return [self.stand_in(name) for name in self.settings.deepseek.stand_ins]
+
+    @property
+    def deepseeks(self) -> list[str]:
+        """All tables of DeepSeek's models and their stand-ins: of those that can be asked."""
+        settings = self.settings.deepseek
+        return [self.deepseek(model, stage) for stage in DEEPSEEK for model in settings.run(stage)]
+
+    def trained_for(self, model: str) -> list[str]:
+        """The trained folder that asking this model of `deepseek.models` needs: none unless it is a stand-in."""
+        return [self.stand_in(model)] if model in self.settings.deepseek.stand_ins else []
 
     @property
     def looked_up(self) -> list[str]:
@@ -160,7 +188,7 @@ def train_settings(config: Config, corpus: str, model: str) -> dict:
         "model": config.models[model].model_dump(mode="json"),
         "backbone": config.backbone.model_dump(mode="json"),
         "stages": [stage.model_dump(mode="json") for stage in chosen.stages],
-        "training": chosen.training.model_dump(mode="json", exclude={"resume_every"}),
+        "training": chosen.training.model_dump(mode="json", exclude=MACHINE_KEYS),
     }
 
 
@@ -181,9 +209,71 @@ def cycling_settings(config: Config) -> dict:
     }
 
 
+def stand_in_settings(config: Config, model: str) -> dict:
+    """What the training of a stand-in depends on besides its data."""
+    deepseek = config.deepseek
+    corpus = config.corpora[deepseek.stand_in.corpus]
+    return {
+        "shape": deepseek.models[model].stand_in.model_dump(mode="json"),
+        "stand_in": deepseek.stand_in.model_dump(mode="json", exclude={"corpus", "training"}),
+        "stages": [stage.model_dump(mode="json") for stage in corpus.stages],
+        "training": deepseek.stand_in.optimisation(corpus.training).model_dump(mode="json", exclude=MACHINE_KEYS),
+    }
+
+
+def needle_settings(config: Config, model: str) -> dict:
+    """What the needle table of a model depends on: the prompts and who is asked, not where that is."""
+    row, needle = config.deepseek.models[model], config.deepseek.needle
+    asked = needle.model_dump(mode="json", exclude={"models", "batch"})
+    return {**asked, "prompts_per_residue": config.deepseek.prompts_per_residue(model), "model": _asked(row)}
+
+
+def code_completion_settings(config: Config, model: str) -> dict:
+    """What the code completion table of a model depends on."""
+    asked = config.deepseek.code_completion.model_dump(mode="json", exclude={"models"})
+    return {**asked, "model": _asked(config.deepseek.models[model])}
+
+
+def layer_knockout_settings(config: Config, model: str) -> dict:
+    """What the layer knockout table of a model depends on: the needle's prompts, and how many are read at once is no
+    part of it."""
+    deepseek = config.deepseek
+    return {
+        "needle": deepseek.needle.model_dump(mode="json", exclude={"models", "batch", "prompts_per_residue"}),
+        "knockout": deepseek.layer_knockout.model_dump(mode="json", exclude={"models", "batch", "chunk_tokens"}),
+        "model": _asked(deepseek.models[model]),
+    }
+
+
+def _asked(row: DeepseekModel) -> dict:
+    """Which model answers, and how it is asked; not where it is, nor how much of it at once."""
+    chosen = row.model_dump(mode="json", include={"tokenizer", "folder"})
+    if row.folder is not None:
+        chosen["dtype"] = row.dtype
+    if row.endpoint is not None:
+        chosen["endpoint"] = row.endpoint.model_dump(mode="json", include={"model", "extra_body", "logprobs"})
+    return chosen
+
+
 def theory_settings(config: Config) -> dict:
     """What the theory's tables depend on."""
     return config.theory.model_dump(mode="json")
+
+
+def deepseek_settings(config: Config) -> dict:
+    """What figures and claims about DeepSeek's models depend on besides their tables."""
+    deepseek = config.deepseek
+    shown = {"label", "stride"}
+    rows = {
+        name: {**row.model_dump(mode="json", include=shown), "stand_in": row.stand_in is not None}
+        for name, row in deepseek.models.items()
+    }
+    stages = {"needle": needle_settings, "code_completion": code_completion_settings}
+    stages["layer_knockout"] = layer_knockout_settings
+    measured = {
+        stage: {model: settings(config, model) for model in deepseek.run(stage)} for stage, settings in stages.items()
+    }
+    return {"models": rows, **measured}
 
 
 def shown_settings(config: Config, *measured: str) -> dict:
@@ -195,6 +285,7 @@ def shown_settings(config: Config, *measured: str) -> dict:
         "lookup": {**lookup_settings(config), "paddings": config.lookup.paddings},
         "cycling": config.cycling.model_dump(mode="json"),
         "theory": theory_settings(config),
+        "deepseek": deepseek_settings(config),
     }
     shown = {kind: settings for kind, settings in of.items() if kind in (measured or of)}
     return {"models": rows(config), "statistics": config.statistics.model_dump(mode="json"), **shown}

@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from rows import BACKBONE, TABLE, build
-from safetensors.torch import load_file
+from small import CORPUS, MEASURED, changed, curve, weights
 from transformers import AutoModelForCausalLM
 
-from weakspots.config import Corpus, Stage
+from weakspots.config import Stage
 from weakspots.data.prepare import prepare
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
@@ -16,30 +18,6 @@ from weakspots.training import checkpoint, loop
 from weakspots.training.batches import IGNORED, Batches
 from weakspots.training.schedule import Progress, learning_rate
 from weakspots.training.trajectory import effective_number, gate_statistics
-
-CORPUS = Corpus.model_validate(
-    {
-        "source": {"kind": "recall", "keys": 20, "values": 20},
-        "tokenizer": {"kind": "words"},
-        "stages": [
-            {"length": 16, "records": 2, "sequences": 200, "max_steps": 7},
-            {"length": 28, "records": 4, "sequences": 60},
-        ],
-        "training": {
-            "steps": 19,
-            "batch_tokens": 256,
-            "learning_rate": 3e-3,
-            "warmup_steps": 3,
-            "decay_fraction": 0.5,
-            "weight_decay": 0.1,
-            "loss_on": "answers",
-            "log_every": 4,
-            "checkpoint_steps": [0, 9, 19],
-            "resume_every": 5,
-            "validation_sequences": 20,
-        },
-    }
-)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +27,18 @@ def data(tmp_path_factory):
     return folder
 
 
-def weights(folder):
-    return load_file(folder / "model.safetensors")
+class Text:
+    """Stands in for shards: sequence i is the numbers from i on, every third is an answer."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return 97
+
+    def read(self, indices):
+        tokens = np.asarray(indices)[:, None] + np.arange(self.length)
+        return tokens, tokens % 3 == 0
 
 
 class Stopped(BaseException):
@@ -62,7 +50,7 @@ def test_a_seed_gives_the_same_run_to_the_bit_and_another_seed_another(data, tmp
         loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / str(number))
         for number, name in enumerate(["w8s8-1kv", "w8s8-1kv", "w8s8-1kv-seed43"])
     ]
-    first, again, other = (result["training"].drop(columns="tokens_per_second") for result in results)
+    first, again, other = (curve(result["training"]) for result in results)
     pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert not first["loss"].equals(other["loss"])
     one, two, three = (weights(tmp_path / str(number)) for number in range(3))
@@ -76,7 +64,7 @@ def test_a_seed_gives_the_same_run_to_the_bit_and_another_seed_another(data, tmp
 @pytest.mark.parametrize("stop", [1, 7, 11, 18])
 def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, monkeypatch, name, stop):
     undisturbed = loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / "undisturbed")
-    count = loop._Run.count
+    count = loop.Record.count
 
     def stopping(self, loss, tokens):
         if self.step == stop:
@@ -84,16 +72,14 @@ def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, mon
         count(self, loss, tokens)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop._Run, "count", stopping)
+        patched.setattr(loop.Record, "count", stopping)
         with pytest.raises(Stopped):
             loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / "resumed")
     kept = sorted(path.name for path in (tmp_path / "resumed").glob("checkpoint-*"))
     assert kept == [f"checkpoint-{step:08d}" for step in (5, 10, 15) if step <= stop][-2:]
     resumed = loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / "resumed")
     for table in ("training", "gates", "validation"):
-        left, right = (
-            result[table].drop(columns="tokens_per_second", errors="ignore") for result in (undisturbed, resumed)
-        )
+        left, right = (result[table].drop(columns=MEASURED, errors="ignore") for result in (undisturbed, resumed))
         pd.testing.assert_frame_equal(left, right, check_exact=True)
     one, two = weights(tmp_path / "undisturbed"), weights(tmp_path / "resumed")
     assert all(torch.equal(one[key], two[key]) for key in one)
@@ -126,8 +112,9 @@ def test_without_a_checkpoint_there_is_nothing_to_restore(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_batch(data, tmp_path):
-    broken = CORPUS.model_copy(update={"training": CORPUS.training.model_copy(update={"learning_rate": 1e30})})
-    with pytest.raises(UserError, match=r"the loss is nan at step \d+, on sequences \[.*train-0.*learning_rate"):
+    broken = changed(learning_rate=1e30)
+    expected = r"is nan at step 2, on 16 sequences \((\d+, )+.*train-0/00000.tokens.npy at token \d+: .*learning_rate"
+    with pytest.raises(UserError, match=expected):
         loop.train(TABLE["full-1kv"], BACKBONE, broken, data, tmp_path)
     assert not (tmp_path / "model.safetensors").exists()
 
@@ -138,9 +125,72 @@ def test_the_batches_of_an_epoch_are_all_sequences_once(data):
     epoch = np.concatenate([batches.indices(step) for step in range(per_epoch)])
     assert len(set(epoch.tolist())) == len(epoch) == per_epoch * 16
     assert not np.array_equal(batches.indices(0), batches.indices(per_epoch))
-    whole, labels = batches.read(3)
+    (part,) = batches.parts(3)
+    whole, labels = part.tokens, part.labels
     learnt = labels != IGNORED
     assert torch.equal(labels[learnt], whole[learnt]) and 0 < learnt.float().mean() < 0.5
+
+
+@given(
+    length=st.integers(2, 40),
+    size=st.integers(1, 30),
+    processes=st.integers(1, 5),
+    most=st.none() | st.integers(1, 400),
+    answers=st.booleans(),
+)
+def test_processes_and_parts_share_a_batch_without_loss_overlap_or_idle_process(length, size, processes, most, answers):
+    batches = Batches.__new__(Batches)
+    batches.sequences = Text(length)
+    batches.size, batches.seed, batches.number, batches.answers_only = size, 3, 0, answers
+    batches._epoch = -1
+    if size < processes:
+        with pytest.raises(UserError, match="too small for"):
+            list(batches.parts(1, 0, processes, most))
+        return
+    shares = [list(batches.parts(1, process, processes, most)) for process in range(processes)]
+    assert len({len(share) for share in shares}) == 1
+    parts = [part for share in shares for part in share]
+    assert np.concatenate([part.indices for part in parts]).tolist() == batches.indices(1).tolist()
+    assert all(len(part.indices) for part in parts)
+    if most is not None and size >= processes * -(-size * length // max(length, most)):
+        assert max(part.tokens.numel() for part in parts) <= max(length, most)
+    labelled = [int((part.labels[:, 1:] != IGNORED).sum()) for part in parts]
+    if sum(labelled):
+        assert [part.weight for part in parts] == pytest.approx([count / sum(labelled) for count in labelled])
+
+
+def test_accumulating_and_recomputing_change_a_run_by_rounding_only(data, tmp_path):
+    """One part or five for every batch, activations kept or computed again: the same losses and weights."""
+    row = TABLE["w8s4-1kv"]
+    plain = loop.train(row, BACKBONE, CORPUS, data, tmp_path / "plain")
+    for number, how in enumerate(({"micro_batch_tokens": 60}, {"recompute": True})):
+        other = loop.train(row, BACKBONE, changed(**how), data, tmp_path / str(number))
+        assert other["training"]["loss"].to_numpy() == pytest.approx(plain["training"]["loss"].to_numpy(), rel=1e-5)
+        assert other["validation"]["loss"][0] == pytest.approx(plain["validation"]["loss"][0], rel=1e-4)
+        one, two = weights(tmp_path / "plain"), weights(tmp_path / str(number))
+        assert max((one[name] - two[name]).abs().max().item() for name in one) < 1e-3
+
+
+def test_recomputing_keeps_no_activations_inside_a_layer():
+    """What the backward pass needs is saved through autograd's hooks; with `recompute` it is a fraction."""
+    saved = {}
+    for recompute in (False, True):
+        model = build(TABLE["w8s8-1kv"]).train()
+        if recompute:
+            model.activation_checkpointing_enable({"use_reentrant": False})
+        kept = saved.setdefault(recompute, [])
+        tokens = torch.arange(64)[None] % model.config.vocab_size
+        with torch.autograd.graph.saved_tensors_hooks(lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x):
+            model(tokens, labels=tokens)
+    assert sum(saved[True]) < 0.5 * sum(saved[False])
+
+
+def test_the_rows_of_a_run_say_how_much_of_the_machine_it_used(data, tmp_path):
+    rows = loop.train(TABLE["full-1kv"], BACKBONE, CORPUS, data, tmp_path, flops_per_token=1e6)["training"]
+    assert rows["flop_utilisation"].between(1e-6, 1).all()
+    rate = rows["tokens_per_second"] * 1e6 / rows["flop_utilisation"]
+    assert rate.to_numpy() == pytest.approx(rate[0], rel=1e-6)  # the one rate that was measured
+    assert rows["peak_memory_gib"].between(0.1, 8).all()
 
 
 def test_the_learning_rate_rises_holds_and_falls():

@@ -23,6 +23,7 @@ from weakspots.config.corpus import (
     Training,
     WordTokenizer,
 )
+from weakspots.config.deepseek import Deepseek
 from weakspots.config.section import Section
 from weakspots.config.theory import Theory
 from weakspots.errors import UserError
@@ -36,6 +37,7 @@ __all__ = [
     "Config",
     "Corpus",
     "Cycling",
+    "Deepseek",
     "HubSource",
     "Knockout",
     "LocalSource",
@@ -139,8 +141,17 @@ class Config(Section):
     knockout: Knockout = Knockout()
     cycling: Cycling
     theory: Theory = Theory()
+    deepseek: Deepseek
     statistics: Statistics = Statistics()
     device: Literal["cpu", "cuda"] = Field("cpu", description="where models train and are asked; cpu is bit-identical")
+    backend: Literal["auto", "torch", "triton"] = Field(
+        "auto", description="what computes attention and pooling; auto: Triton's kernels on a GPU, torch on a CPU"
+    )
+    launch: str | None = Field(
+        None,
+        min_length=1,
+        description="Accelerate configuration file that training is launched with; null: one process, no launcher",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -192,6 +203,7 @@ class Config(Section):
                 "set another seed"
             )
         self._cycling_fits()
+        self._stand_ins_fit()
         return self
 
     def _cycling_fits(self) -> None:
@@ -217,6 +229,16 @@ class Config(Section):
                 )
             if unmoved := [shift for shift in cycling.shifts if shift % row.window == 0]:
                 raise ValueError(f"cycling.shifts {unmoved} leave {model} (window {row.window}) as it is: remove them")
+
+    def _stand_ins_fit(self) -> None:
+        if "deepseek" in self.corpora:
+            raise ValueError("corpora.deepseek has the name of the folder with DeepSeek's stand-ins: rename it")
+        corpus = self.deepseek.stand_in.corpus
+        if self.deepseek.stand_ins and not isinstance(getattr(self.corpora.get(corpus), "source", None), RecallSource):
+            raise ValueError(
+                f"deepseek.stand_in.corpus {corpus!r} is no corpus with the recall source: name one, or set the "
+                f"stand-ins ({', '.join(self.deepseek.stand_ins)}) to null"
+            )
 
     def _must_exist(self, model: str, key: str) -> None:
         if model not in self.models:

@@ -71,6 +71,10 @@ class Stage(Section):
     max_steps: int | None = Field(None, ge=1, description="move on after this many steps at the latest")
 
 
+MACHINE_KEYS = {"resume_every", "micro_batch_tokens", "recompute", "compile"}
+"""Keys of `training` that say how a machine computes a run, and change its result by rounding at most."""
+
+
 class Training(Section):
     """Optimisation (AdamW) of one model on one corpus."""
 
@@ -91,6 +95,13 @@ class Training(Section):
     )
     gate_windows: int = Field(2_048, ge=1, description="validation windows that gate statistics are taken over")
     resume_every: int = Field(200, ge=1, description="steps between two checkpoints to resume from")
+    micro_batch_tokens: int | None = Field(
+        None, ge=1, description="tokens one process computes at a time, the rest of its share after them; null: all"
+    )
+    recompute: bool = Field(
+        False, description="keep no activations inside layers; compute them again in the backward pass"
+    )
+    compile: bool = Field(False, description="torch.compile every layer")
     validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
 
     @model_validator(mode="after")
@@ -140,6 +151,11 @@ class Corpus(Section):
                 raise ValueError(
                     f"training.batch_tokens {self.training.batch_tokens} holds no sequence of stages[{number}].length "
                     f"{stage.length}: raise batch_tokens to at least {stage.length}"
+                )
+            if (self.training.micro_batch_tokens or stage.length) < stage.length:
+                raise ValueError(
+                    f"training.micro_batch_tokens {self.training.micro_batch_tokens} holds no sequence of "
+                    f"stages[{number}].length {stage.length}: raise it to at least {stage.length}"
                 )
             if isinstance(self.source, RecallSource):
                 if stage.records is None:

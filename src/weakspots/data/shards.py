@@ -79,6 +79,14 @@ class Sequences:
                 shard += 1
         return tokens, answers
 
+    def place(self, index: int) -> str:
+        """Where sequence `index` begins, in words: the shard's file and the token in it."""
+        begin = int(index) * self.length
+        shard = int(np.searchsorted(self._ends, begin, side="right"))
+        offset = begin - (int(self._ends[shard - 1]) if shard else 0)
+        name = next(name for name in self._lines[shard]["files"] if name.split(".")[1] == "tokens")
+        return f"{self.folder / name} at token {offset}"
+
     def document_starts(self) -> np.ndarray:
         """Where the documents start in the stream of tokens, int64 [documents]."""
         begins = np.concatenate([[0], self._ends[:-1]])

@@ -6,36 +6,54 @@ Weights and optimiser moments are safetensors, everything else JSON. A checkpoin
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from weakspots.errors import UserError
+
 _log = logging.getLogger(__name__)
+PARTIAL = "checkpoint.partial"
 _KEPT = 2
 _FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 
 def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: dict) -> None:
-    """Writes `folder/checkpoint-<step>` and removes all but the last two. `state` must be JSON."""
-    partial = folder / "checkpoint.partial"
+    """Writes `folder/checkpoint-<step>` and removes all but the last two. `state` must be JSON.
+
+    Raises UserError where the disk is full; the checkpoints before it stay as they are.
+    """
+    partial = folder / PARTIAL
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save_file(dict(model.named_parameters()), partial / _FILES[0])
-    moments = optimizer.state_dict()["state"]
-    save_file(
-        {f"{index}.{name}": value.contiguous() for index, values in moments.items() for name, value in values.items()},
-        partial / _FILES[1],
-    )
-    (partial / _FILES[2]).write_text(json.dumps(state))
-    (partial / "hashes.json").write_text(json.dumps({name: _sha256(partial / name) for name in _FILES}))
+    try:
+        partial.mkdir(parents=True)
+        save_file(dict(model.named_parameters()), partial / _FILES[0])
+        save_file(_moments(optimizer), partial / _FILES[1])
+        (partial / _FILES[2]).write_text(json.dumps(state))
+        (partial / "hashes.json").write_text(json.dumps({name: _sha256(partial / name) for name in _FILES}))
+        for path in (*partial.iterdir(), partial):
+            _to_disk(path)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
+            raise
+        kept = f"the one of step {_step(_all(folder)[-1])} is kept" if _all(folder) else "there is none before it"
+        raise UserError(
+            f"the disk of {folder} is full: the checkpoint of step {step} was not written, {kept}. Free some space and "
+            "run the same command again"
+        ) from error
     final = folder / f"checkpoint-{step:08d}"
     shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
+    _to_disk(folder)
     for old in _all(folder)[:-_KEPT]:
         shutil.rmtree(old)
 
@@ -67,12 +85,30 @@ def restore(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimiz
 
 def clear(folder: Path) -> None:
     """Removes all checkpoints."""
-    for checkpoint in [*_all(folder), folder / "checkpoint.partial"]:
+    for checkpoint in [*_all(folder), folder / PARTIAL]:
         shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _all(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("checkpoint-*") if path.is_dir())
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def _moments(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    moments = optimizer.state_dict()["state"]
+    return {f"{number}.{name}": value.contiguous() for number in moments for name, value in moments[number].items()}
+
+
+def _to_disk(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk: a machine that stops must not leave a torn one."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sha256(path: Path) -> str:
