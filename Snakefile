@@ -3,13 +3,16 @@ import os
 
 from snakemake.utils import min_version
 
-from weakspots import tracking, workflow as stages
+from weakspots import launch, tracking, workflow as stages
 from weakspots.provenance import stage_digest
 
 min_version("9.27")
 
 
 configfile: "config.yaml"
+
+
+report: "workflow/report/workflow.rst"
 
 
 # All jobs of this run, wherever they are executed, are tracked under one name.
@@ -21,12 +24,14 @@ plan = stages.Plan.of(config)
 wildcard_constraints:
     corpus=stages.one_of(plan.settings.corpora),
     model=stages.one_of(plan.settings.models),
+    asked=stages.one_of(plan.settings.deepseek.models),
 
 
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/lookup.smk"
 include: "workflow/rules/mechanism.smk"
+include: "workflow/rules/deepseek.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
@@ -35,6 +40,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
+        rules.figure_1.output,
         rules.figure_2.output,
         rules.figure_3.output,
         rules.figure_4.output,
@@ -42,6 +48,7 @@ rule all:
         rules.figure_6.output if plan.settings.cycling.models else [],
         rules.figure_theory.output,
         rules.tables.output,
+        rules.deepseek.input,
         rules.claims.output,
 
 
@@ -53,6 +60,11 @@ onstart:
 
 
 onsuccess:
+    from weakspots import (
+        summary,
+    )  # here, since it needs libraries that parsing does not
+
+    summary.write(plan)
     tracking.finish(plan.tracking, "FINISHED")
 
 

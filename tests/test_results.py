@@ -14,7 +14,13 @@ from weakspots import results, tables
 from weakspots.config import load
 from weakspots.errors import UserError
 from weakspots.provenance import config_hash
-from weakspots.workflow import lookup_settings, train_settings
+from weakspots.workflow import (
+    code_completion_settings,
+    layer_knockout_settings,
+    lookup_settings,
+    needle_settings,
+    train_settings,
+)
 
 
 @pytest.fixture
@@ -39,6 +45,23 @@ def folder(tmp_path):
         "lookup": {"corpus": "recall", "paddings": ["prefix", "in_sequence"], "modulus": 8, "mappings": 64,
                    "records": 6, "demonstrations": 2},
         "cycling": {"models": [], "mappings": 64},
+        "deepseek": {
+            "models": {
+                "served": {"label": "a", "stride": 4, "folder": "somewhere"},
+                "nowhere": {"label": "b", "stride": 4},
+                "stand-in": {"label": "c", "stride": 4, "stand_in": {"layers": ["compressed_sparse_attention"]}},
+            },
+            "needle": {
+                "models": ["served", "nowhere", "stand-in"], "length": 64, "record": ["{key}", "{value}"], "records": 6,
+                "target": 3, "demonstrations": 2, "prompts_per_residue": 64,
+            },
+            "code_completion": {"models": ["served"]},
+            "layer_knockout": {"models": ["stand-in"]},
+            "stand_in": {
+                "corpus": "recall", "compress_rates": {"compressed_sparse_attention": 4},
+                "training": {"steps": 1, "batch_tokens": 64, "learning_rate": 1e-3, "warmup_steps": 0},
+            },
+        },
         "statistics": {"bootstrap": 150},
     }  # fmt: skip
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
@@ -139,3 +162,47 @@ def test_tables_left_from_an_earlier_configuration_are_not_results(folder):
     config["corpora"]["recall"]["models"] = ["full-1kv"]
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     assert results.read(folder).runs() == [("full-1kv", "prefix")]
+
+
+def write_needle(folder, model):
+    """A needle table of `model`, made with the folder's configuration."""
+    prompts = {"mapping": np.repeat(range(64), 8), "position": np.tile(range(8), 64), "target_position": 0}
+    table = pd.DataFrame({**prompts, "correct": True, "answer_rank": None, "answer_logprob": None})
+    made_with = {"config_hash": config_hash(needle_settings(load(folder / "config.yaml"), model))}
+    tables.write(table, folder / "deepseek" / model / "needle.parquet", "needle", made_with)
+
+
+def test_deepseeks_tables_are_read_of_the_models_that_were_asked(folder):
+    config = load(folder / "config.yaml")
+    for model in ("stand-in", "nowhere"):  # one is a leftover of a configuration in which it was somewhere
+        write_needle(folder, model)
+    columns = {"family": "equals", "length": 24, "equals": range(16), "source": "x", "first_logprob": -0.1}
+    path = folder / "deepseek" / "served" / "code_completion.parquet"
+    made_with = {"config_hash": config_hash(code_completion_settings(config, "served"))}
+    tables.write(pd.DataFrame({**columns, "second_logprob": None}), path, "code_completion", made_with)
+    read = results.read(folder)
+    assert set(read.deepseek) == {"served", "nowhere", "stand-in"}
+    assert list(read.needles) == ["stand-in"] and read.needles["stand-in"].shape == (64, 8)
+    assert list(read.completions) == ["served"] and read.completions["served"]["second_logprob"].isna().all()
+    assert read.layer_knockouts == {}
+    assert not results.read(folder, "lookup").needles and results.read(folder, "lookup").deepseek
+
+
+def test_layer_knockouts_are_read_by_layer_with_the_model_as_it_is(folder):
+    made_with = layer_knockout_settings(load(folder / "config.yaml"), "stand-in")
+    parts = [{"layer": layer, "correct": layer != 1, "answer_logprob": -0.5} for layer in (-1, 0, 1)]
+    prompts = {"mapping": np.repeat(range(64), 8), "position": np.tile(range(8), 64)}
+    table = pd.concat(pd.DataFrame({**prompts, **part}) for part in parts)
+    path = folder / "deepseek" / "stand-in" / "layer_knockout.parquet"
+    tables.write(table, path, "layer_knockout", {"config_hash": config_hash(made_with)})
+    found = results.read(folder, "layer_knockout").layer_knockouts["stand-in"]
+    assert {layer: bool(outcomes.all()) for layer, outcomes in found.items()} == {-1: True, 0: True, 1: False}
+
+
+def test_a_needle_of_other_prompts_is_refused_by_name(folder):
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    write_needle(folder, "stand-in")
+    config["deepseek"]["needle"]["seed"] = 5
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(UserError, match=r"needle\.parquet: was made with another configuration"):
+        results.read(folder, "needle")

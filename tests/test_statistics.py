@@ -169,3 +169,10 @@ def test_published_means_and_gaps_agree_with_the_published_profiles():
         if run[f"{row.padding}_mean"]:
             assert row.mean == pytest.approx(run[f"{row.padding}_mean"][0], abs=0.06)
             assert row.gap == pytest.approx(run[f"{row.padding}_gap"][0], abs=0.11)
+
+
+def test_profiles_are_compared_with_themselves_a_period_later():
+    flash_base = 100 * np.array([112, 178, 169, 76, 115, 179, 165, 84]) / 256
+    assert statistics.apart(flash_base, 4) == pytest.approx(100 * (3 + 1 + 4 + 8) / 4 / 256)
+    assert statistics.apart(np.array([1.0, 5, 1, 5, 1, 5]), 2) == 0
+    assert statistics.apart(np.array([1.0, 5, 1, 5, 1, 5]), 3) == 4

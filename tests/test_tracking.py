@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -73,6 +74,33 @@ def test_a_job_is_a_child_with_parameters_metrics_data_and_files(folder: Path) -
     assert [item.path for item in client().list_artifacts(child.info.run_id, "model")] == ["model/config.json"]
     assert [item.path for item in client().list_artifacts(parent.info.run_id)] == ["config.yaml"]
     assert child.info.status == parent.info.status == "FINISHED"
+
+
+def test_tags_say_what_a_job_read_and_wrote_and_lead_from_one_job_to_the_other(folder: Path) -> None:
+    model, table = Path("results/smoke/model"), Path("results/smoke/table.parquet")
+    model.mkdir()
+    (model / "weights").write_text("1")
+    table.write_text("2")
+    with tracking.start_job(SETTINGS, "train", {}) as job:
+        job.log_artifacts(model)
+    with tracking.start_job(SETTINGS, "lookup", {}) as job:
+        job.log_inputs(model)
+        job.log_artifacts(table)
+    found = runs()
+    wrote, read = found["train"].data.tags, found["lookup"].data.tags
+    assert wrote["output/results/smoke/model"] == read["input/results/smoke/model"] == tracking.content_hash(model)
+    assert read["output/results/smoke/table.parquet"] == hashlib.sha256(b"2").hexdigest()
+    (model / ".hidden").write_text("")
+    assert tracking.content_hash(model) == wrote["output/results/smoke/model"]
+    (model / "weights").rename(model / "renamed")
+    assert tracking.content_hash(model) != wrote["output/results/smoke/model"]
+
+
+def test_a_curve_is_logged_over_tokens(folder: Path) -> None:
+    with tracking.start_job(SETTINGS, "train", {}) as job:
+        job.log_metrics(pandas.DataFrame({"step": [1, 2], "tokens": [512, 1024], "loss": [3.0, 2.0]}), over="tokens")
+    history = client().get_metric_history(runs()["train"].info.run_id, "loss")
+    assert [(point.step, point.value) for point in history] == [(512, 3.0), (1024, 2.0)]
 
 
 def test_jobs_of_one_invocation_share_a_parent_and_the_next_has_its_own(

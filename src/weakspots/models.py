@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 WHOLE_LAYER = -1
 """The "KV head" that stands for all heads of a layer, where one head can be chosen."""
 
+CLEAN = -1
+"""The "layer" that stands for the model as it is, where one layer can be knocked out."""
+
 
 class ModelRow(BaseModel):
     """The attributes of one run of the paper.

@@ -32,11 +32,15 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "train": ("training", ("transformer.py",)),  # registered by name, so no import statement leads to it
     "lookup": ("mechanism.sweep", (*_WORDS, "mechanism/knockout.py", "trained.py")),
     "cycling": ("mechanism.gate_shift", (*_WORDS, "trained.py")),
-    **{f"figure_{number}": (f"figures.figure_{number}", ("resources/published.json",)) for number in range(2, 7)},
+    **{f"figure_{number}": (f"figures.figure_{number}", ("resources/published.json",)) for number in range(1, 7)},
+    "stand_in": ("deepseek.standin", ()),
+    "needle": ("deepseek.needle_score", _WORDS),
+    "code_completion": ("deepseek.code_completion", ("resources/fp8_quantization.txt",)),
+    "layer_knockout": ("deepseek.layer_knockout", ("deepseek/needle.py", "serving/loading.py", *_WORDS)),
     "theory": ("theory", ()),
     "figure_theory": ("figures.theory", ()),
-    "tables": ("figures.tables", ("resources/published.json",)),
-    "claims": ("claims", ()),
+    "tables": ("figures.tables", ("figures/needle_table.py", "resources/published.json")),
+    "claims": ("claims", ("resources/published.json",)),
 }
 """Every stage of the pipeline: the module that does its work, and the package's resources it reads."""
 

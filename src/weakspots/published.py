@@ -63,3 +63,36 @@ def gate_cycling_mean_change(model: str, shift: int) -> float | None:
 def _cycled(name: str, model: str, shift: int) -> float | None:
     table = figures()[name]
     return dict(zip(table["shifts"], table.get(model, []), strict=False)).get(shift)
+
+
+CAPTION_DEEPSEEK = "paper, 128K tokens"
+"""How a figure names the paper's own needle curves of DeepSeek's models."""
+
+FOLLOWING = {"flash-base": (60, 64)}
+"""How many of how many rankings of the code completion follow the period of four, by model."""
+
+SECOND_ON_TOP = {"v3.1-base": (4, 64)}
+"""After how many of how many inputs `32` is likelier than `8`, by model."""
+
+
+def needle(model: str) -> tuple[np.ndarray, int] | None:
+    """[8] prompts answered correctly by residue mod 8, and how many each residue has; None if not published."""
+    table = figures()["deepseek_needle_correct_by_residue_mod_8"]
+    prompts = table["prompts_per_residue"].get(model)
+    return None if prompts is None else (np.array(table[model]), prompts)
+
+
+def code_completion(model: str) -> pd.DataFrame | None:
+    """Probabilities of `8` and `32` by docstring length: columns length, first, second; None if not published."""
+    if model != "flash-base":
+        return None
+    table = figures()["deepseek_code_completion_flash_base"]
+    return pd.DataFrame({"length": table["L"], "first": table["P8"], "second": table["P32"]})
+
+
+def layer_knockout(model: str) -> dict[int, np.ndarray]:
+    """[8] change of accuracy by residue mod 8 in percent of the clean one, by layer; empty if not published."""
+    if model != "flash-base":
+        return {}
+    table = figures()["deepseek_layer_knockout_percent_by_residue_mod_8"]
+    return {int(layer): np.array(values) for layer, values in table.items()}

@@ -13,11 +13,21 @@ import pandas as pd
 
 from weakspots import statistics, tables
 from weakspots.config import PADDINGS, Statistics, load
+from weakspots.config.deepseek import DeepseekModel
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
 from weakspots.provenance import config_hash
 from weakspots.theory.columns import COLUMNS as THEORY
-from weakspots.workflow import Layout, cycling_settings, lookup_settings, theory_settings, train_settings
+from weakspots.workflow import (
+    Layout,
+    code_completion_settings,
+    cycling_settings,
+    layer_knockout_settings,
+    lookup_settings,
+    needle_settings,
+    theory_settings,
+    train_settings,
+)
 
 
 @dataclass
@@ -28,6 +38,9 @@ class Results:
     padding, `knockouts` by model and padding, then by layer and KV head (or `WHOLE_LAYER`), `cycles` by model, then by
     shift (of the first mappings of the lookup under `cycling_padding`). `gates` holds the gate statistics of training
     by model, `losses` nats per token by corpus and model, `theory` the tables of the theory by name.
+
+    `deepseek` is the table of DeepSeek's models and their stand-ins, run or not. By its models there are `needles`
+    (outcomes by residue), `completions` (tables) and `layer_knockouts` (outcomes by layer; -1: the model as it is).
     """
 
     scale: str
@@ -40,6 +53,10 @@ class Results:
     cycling_padding: str = "prefix"
     gates: dict[str, pd.DataFrame] = field(default_factory=dict)
     theory: dict[str, pd.DataFrame] = field(default_factory=dict)
+    deepseek: dict[str, DeepseekModel] = field(default_factory=dict)
+    needles: dict[str, np.ndarray] = field(default_factory=dict)
+    completions: dict[str, pd.DataFrame] = field(default_factory=dict)
+    layer_knockouts: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
     _measured: dict[tuple[str, str, str], Any] = field(default_factory=dict, repr=False)
 
     def runs(self) -> list[tuple[str, str]]:
@@ -101,7 +118,7 @@ class Results:
         return self._measured[key]
 
 
-KINDS = ("lookup", "knockout", "cycling", "gates", "losses", "theory")
+KINDS = ("lookup", "knockout", "cycling", "gates", "losses", "theory", "needle", "code_completion", "layer_knockout")
 """What results are made of; a figure reads those it shows."""
 
 
@@ -142,6 +159,19 @@ def read(folder: str | Path, *kinds: str) -> Results:
         found.losses[corpus] = {model: _validation_loss(path) for model, path in there("losses", paths)}
     for name, path in there("theory", {name: places.theory(name) for name in THEORY}):
         found.theory[name] = tables.read(path, f"theory_{name}", of_theory)
+
+    found.deepseek = config.deepseek.models
+
+    def asked_of(kind: str, settings: Callable[..., dict]) -> Iterator[tuple[str, pd.DataFrame]]:
+        """The tables of one kind, of the models of `deepseek` that have been asked."""
+        paths = {model: places.deepseek(model, kind) for model in config.deepseek.run(kind)}
+        for model, path in there(kind, paths):
+            yield model, tables.read(path, kind, config_hash(settings(config, model)))
+
+    found.needles = {model: statistics.outcomes(table) for model, table in asked_of("needle", needle_settings)}
+    found.completions = dict(asked_of("code_completion", code_completion_settings))
+    for model, table in asked_of("layer_knockout", layer_knockout_settings):
+        found.layer_knockouts[model] = _by(table, "layer")
     return found
 
 

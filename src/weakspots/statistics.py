@@ -46,6 +46,11 @@ def gap(profile: np.ndarray) -> np.ndarray:
     return np.ptp(profile, axis=-1)
 
 
+def apart(profile: np.ndarray, period: int) -> float:
+    """Mean of |A(r) - A(r + period)| over the positions r that have one a period later, in points."""
+    return float(np.abs(profile[period:] - profile[:-period]).mean())
+
+
 def wilson(correct: np.ndarray, n: np.ndarray | int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's score interval of a proportion, in percent, for `correct` successes in `n` trials."""
     z = scipy.stats.norm.isf((1 - confidence) / 2)

@@ -67,10 +67,10 @@ SCHEMAS: dict[str, pa.Schema] = {
             "loss": pa.float32(),
             "learning_rate": pa.float32(),
             "tokens_per_second": pa.float32(),
-            "flop_utilisation": pa.float32(),
             "peak_memory_gib": pa.float32(),
             "stage": pa.int16(),
-        }
+        },
+        {"flop_utilisation": pa.float32()},
     ),
     # One row per step, layer, KV head, branch and offset; static and per_window are effective numbers of offsets.
     "gates": _schema(

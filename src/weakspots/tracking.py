@@ -6,6 +6,7 @@ cost a result: each is a warning in the log, and the job goes on without trackin
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -49,12 +50,15 @@ class Job:
 
         self._try("log the parameters", action)
 
-    def log_metrics(self, metrics: Mapping[str, float] | pandas.DataFrame) -> None:
-        """Numbers of the whole job by name, or a table with a `step` column: every other numeric column over steps."""
+    def log_metrics(self, metrics: Mapping[str, float] | pandas.DataFrame, over: str = "step") -> None:
+        """Numbers of the whole job by name, or a table: its numeric columns over the column `over`.
+
+        Runs with batches of different sizes are comparable over tokens.
+        """
 
         def action(client: MlflowClient, run_id: str) -> None:
             rows = [metrics] if isinstance(metrics, Mapping) else metrics.select_dtypes("number").to_dict("records")
-            points = list(_points(rows))
+            points = list(_points(rows, over))
             for start in range(0, len(points), 1000):
                 client.log_batch(run_id, metrics=points[start : start + 1000])
 
@@ -73,10 +77,22 @@ class Job:
 
         self._try("log the data set", action)
 
+    def log_inputs(self, *paths: str | Path) -> None:
+        """What the job read, files or folders: a tag `input/<path>` with the hash of each, to walk lineage by."""
+        self._try("note what was read", lambda client, run_id: _tag(client, run_id, "input", paths))
+
+    def log_outputs(self, *paths: str | Path) -> None:
+        """What the job wrote, without storing it: a tag `output/<path>` with the hash of each."""
+        self._try("note what was written", lambda client, run_id: _tag(client, run_id, "output", paths))
+
     def log_artifacts(self, *paths: str | Path) -> None:
-        """Result files; a folder is logged with all that is in it, under its name, hidden files left out."""
+        """Result files; a folder is logged with all that is in it, under its name, hidden files left out.
+
+        Each path has a tag `output/<path>` with its hash. A job that reads it has the same under `input/<path>`.
+        """
 
         def action(client: MlflowClient, run_id: str) -> None:
+            _tag(client, run_id, "output", paths)
             for path in map(Path, paths):
                 for file in [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file()):
                     inside = file.relative_to(path.parent)
@@ -103,12 +119,17 @@ class Job:
 
 @contextmanager
 def start_job(
-    settings: str | Path, name: str, params: Mapping[str, Any], tags: Mapping[str, str] | None = None
+    settings: str | Path,
+    name: str,
+    params: Mapping[str, Any],
+    tags: Mapping[str, str] | None = None,
+    reads: Iterable[str | Path] = (),
 ) -> Iterator[Job]:
     """A child run of this invocation's parent run, open for the length of the block.
 
     `settings` is the `tracking.json` of the scale, `name` what the run is called (`train recall/w8s8-1kv`), `tags`
-    usually what `provenance.provenance` returns. Ends as FINISHED, FAILED after an exception, or KILLED after Ctrl-C.
+    usually what `provenance.provenance` returns, `reads` the files and folders that the job reads. Ends as FINISHED,
+    FAILED after an exception, or KILLED after Ctrl-C.
     """
     job = Job()
     try:
@@ -116,6 +137,7 @@ def start_job(
     except Exception as error:
         _warn("start a run", error)
     job.log_params(params)
+    job.log_inputs(*reads)
     try:
         yield job
     except BaseException as error:
@@ -191,6 +213,39 @@ def _commit(tags: Mapping[str, str]) -> dict[str, str]:
     return {"mlflow.source.git.commit": tags["git_commit"]} if "git_commit" in tags else {}
 
 
+def content_hash(path: str | Path) -> str:
+    """SHA-256 of a file; of a folder, over the names and hashes of the files in it, hidden ones left out.
+
+    A prepared corpus stands for itself by its manifest, which holds the hashes of its shards.
+    """
+    path = Path(path)
+    if (path / "manifest.json").is_file():
+        path /= "manifest.json"
+    if path.is_file():
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    for file in sorted(part for part in path.rglob("*") if part.is_file()):
+        inside = file.relative_to(path)
+        if not any(part.startswith(".") for part in inside.parts):
+            digest.update(f"{inside.as_posix()}\0{content_hash(file)}\0".encode())
+    return digest.hexdigest()
+
+
+def _below(path: Path) -> str:
+    """The path as seen from the project's folder, whichever way it was given."""
+    path, here = path.resolve(), Path.cwd().resolve()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix().lstrip("/")
+
+
+def _tag(client: MlflowClient, run_id: str, role: str, paths: Iterable[str | Path]) -> None:
+    from mlflow.entities import RunTag
+
+    tags = [RunTag(f"{role}/{_below(Path(path))}"[:250], content_hash(path)) for path in paths]
+    for start in range(0, len(tags), 100):  # MLflow's limit for one request
+        client.log_batch(run_id, tags=tags[start : start + 100])
+
+
 def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in params.items():
         if isinstance(value, Mapping):
@@ -199,14 +254,14 @@ def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{key}", value
 
 
-def _points(rows: Iterable[Mapping[str, float]]) -> Iterator[Any]:
+def _points(rows: Iterable[Mapping[str, float]], over: str = "step") -> Iterator[Any]:
     from mlflow.entities import Metric
 
     now = int(time.time() * 1000)
     for row in rows:
-        step = int(row.get("step", 0))
+        step = int(row.get(over, 0))
         for key, value in row.items():
-            if key != "step" and value == value:  # a missing value is not a measurement
+            if key != over and value == value:  # a missing value is not a measurement
                 yield Metric(key, float(value), now, step)
 
 

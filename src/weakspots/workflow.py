@@ -21,7 +21,7 @@ from weakspots.config.deepseek import STAGES as DEEPSEEK
 from weakspots.config.deepseek import DeepseekModel
 from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
-from weakspots.launch import processes
+from weakspots.launch import gpus, processes
 from weakspots.theory.columns import COLUMNS as THEORY
 
 
@@ -151,9 +151,18 @@ class Plan(Layout):
         settings = self.settings.deepseek
         return [self.deepseek(model, stage) for stage in DEEPSEEK for model in settings.run(stage)]
 
+    @property
+    def needles(self) -> list[str]:
+        """The needle tables among these."""
+        return [self.deepseek(model, "needle") for model in self.settings.deepseek.run("needle")]
+
     def trained_for(self, model: str) -> list[str]:
         """The trained folder that asking this model of `deepseek.models` needs: none unless it is a stand-in."""
         return [self.stand_in(model)] if model in self.settings.deepseek.stand_ins else []
+
+    def gpus_for(self, model: str) -> int:
+        """GPUs of a job that asks this model of `deepseek.models`: none where a server answers."""
+        return gpus(self.settings) if self.settings.deepseek.models[model].on_transformers else 0
 
     @property
     def looked_up(self) -> list[str]:
@@ -235,14 +244,20 @@ def code_completion_settings(config: Config, model: str) -> dict:
 
 
 def layer_knockout_settings(config: Config, model: str) -> dict:
-    """What the layer knockout table of a model depends on: the needle's prompts, and how many are read at once is no
-    part of it."""
+    """What the layer knockout table of a model depends on: the needle's prompts, not how many are read at once."""
     deepseek = config.deepseek
     return {
         "needle": deepseek.needle.model_dump(mode="json", exclude={"models", "batch", "prompts_per_residue"}),
         "knockout": deepseek.layer_knockout.model_dump(mode="json", exclude={"models", "batch", "chunk_tokens"}),
         "model": _asked(deepseek.models[model]),
     }
+
+
+_DEEPSEEK_SETTINGS = {
+    "needle": needle_settings,
+    "code_completion": code_completion_settings,
+    "layer_knockout": layer_knockout_settings,
+}
 
 
 def _asked(row: DeepseekModel) -> dict:
@@ -261,19 +276,16 @@ def theory_settings(config: Config) -> dict:
 
 
 def deepseek_settings(config: Config) -> dict:
-    """What figures and claims about DeepSeek's models depend on besides their tables."""
+    """What figures and claims about DeepSeek's models depend on besides their tables, by what the models are asked."""
     deepseek = config.deepseek
-    shown = {"label", "stride"}
-    rows = {
-        name: {**row.model_dump(mode="json", include=shown), "stand_in": row.stand_in is not None}
+    models = {
+        name: {**row.model_dump(mode="json", include={"label", "stride"}), "stand_in": row.stand_in is not None}
         for name, row in deepseek.models.items()
     }
-    stages = {"needle": needle_settings, "code_completion": code_completion_settings}
-    stages["layer_knockout"] = layer_knockout_settings
-    measured = {
-        stage: {model: settings(config, model) for model in deepseek.run(stage)} for stage, settings in stages.items()
+    return {
+        stage: {"models": models, "asked": {model: settings(config, model) for model in deepseek.run(stage)}}
+        for stage, settings in _DEEPSEEK_SETTINGS.items()
     }
-    return {"models": rows, **measured}
 
 
 def shown_settings(config: Config, *measured: str) -> dict:
@@ -285,7 +297,7 @@ def shown_settings(config: Config, *measured: str) -> dict:
         "lookup": {**lookup_settings(config), "paddings": config.lookup.paddings},
         "cycling": config.cycling.model_dump(mode="json"),
         "theory": theory_settings(config),
-        "deepseek": deepseek_settings(config),
+        **deepseek_settings(config),
     }
     shown = {kind: settings for kind, settings in of.items() if kind in (measured or of)}
     return {"models": rows(config), "statistics": config.statistics.model_dump(mode="json"), **shown}

@@ -24,8 +24,9 @@ at = words.index("--config")
 layout, words = workflow.Layout.beside(words[at + 1]), words[:at]
 if not Path(layout.config).exists():
     sys.exit("no configuration")
-if stage in ("data", "train"):
-    folder = layout.data(words[0]) if stage == "data" else layout.model(*words)
+if stage in ("data", "train", "stand-in"):
+    folders = {{"data": lambda: layout.data(words[0]), "train": lambda: layout.model(*words)}}
+    folder = folders.get(stage, lambda: layout.stand_in(words[0]))()
     Path(folder).mkdir(parents=True)
     Path(folder, "content").write_text(os.environ["OMP_NUM_THREADS"])
 else:
@@ -37,6 +38,10 @@ else:
         ],
         "theory": lambda: [layout.theory(name) for name in THEORY],
         "cycling": lambda: [layout.cycling(words[0])],
+        **{{
+            name.replace("_", "-"): lambda name=name: [layout.deepseek(words[0], name)]
+            for name in ("needle", "code_completion", "layer_knockout")
+        }},
         "figure": lambda: [layout.figure(words[0], suffix) for suffix in ("png", "svg", "ipynb")]
         + [
             layout.figure(name, suffix)
@@ -46,7 +51,7 @@ else:
             )
             for suffix in ("png", "svg")
         ]
-        + [layout.table("selected_runs", suffix) for suffix in ("csv", "md")],
+        + [layout.table(name, suffix) for name in ("selected_runs", "needle") for suffix in ("csv", "md")],
         "claims": lambda: [layout.claims("parquet"), layout.claims("md")],
     }}[stage]()
     for path in paths:
@@ -89,7 +94,7 @@ class Project:
             wildcards = re.search(r"wildcards: (.*)", body)
             values = [part.split("=")[1] for part in wildcards[1].split(", ")] if wildcards else []
             found.add(" ".join([rule, *values]))
-        return found - {"all", "train", "lookup", "knockout", "gates", "cycling"}
+        return found - {"all", "train", "lookup", "knockout", "gates", "cycling", "deepseek"}
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.folder / name

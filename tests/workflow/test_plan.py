@@ -9,6 +9,7 @@ import yaml
 from copies import ROOT, SMOKE, Project
 
 from weakspots import config, workflow
+from weakspots.config.deepseek import STAGES
 
 SCALES = {
     "laptop": (),
@@ -30,7 +31,9 @@ def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale
     expected |= {f"train_model {corpus} {model}" for corpus in settings.corpora for model in settings.models_of(corpus)}
     expected |= {f"data {corpus}" for corpus in settings.corpora}
     expected |= {f"cycling_model {model}" for model in settings.cycling.models}
-    expected |= {f"figure_{number}" for number in range(2, 7)} | {"theory", "figure_theory", "tables", "claims"}
+    expected |= {f"stand_in {model}" for model in settings.deepseek.stand_ins}
+    expected |= {f"{stage}_model {model}" for stage in STAGES for model in settings.deepseek.run(stage)}
+    expected |= {f"figure_{number}" for number in range(1, 7)} | {"theory", "figure_theory", "tables", "claims"}
     assert untouched.jobs(*SCALES[scale]) == expected
 
 
@@ -53,14 +56,39 @@ def test_the_laptop_and_the_paper_run_the_papers_models() -> None:
         ("figure_4", {"data", "train_model", "figure_4"}),
         ("figure_5", {"data", "train_model", "lookup_model", "figure_5"}),
         ("figure_6", {"data", "train_model", "lookup_model", "cycling_model", "figure_6"}),
+        ("deepseek", {"data", "stand_in", "needle_model", "layer_knockout_model"}),
+        ("figure_1", {"data", "stand_in", "needle_model", "layer_knockout_model", "figure_1"}),
         ("theory", {"theory"}),
         ("figure_theory", {"data", "train_model", "theory", "figure_theory"}),
-        ("tables", {"data", "train_model", "lookup_model", "tables"}),
-        ("claims", {"data", "train_model", "lookup_model", "cycling_model", "theory", "claims"}),
+        ("tables", {"data", "train_model", "lookup_model", "stand_in", "needle_model", "tables"}),
+        (
+            "claims",
+            {"data", "train_model", "lookup_model", "cycling_model", "theory", "claims"}
+            | {"stand_in", "needle_model", "layer_knockout_model"},
+        ),
     ],
 )
 def test_stages_and_figures_are_targets(untouched: Project, target: str, rules: set[str]) -> None:
     assert {job.split()[0] for job in untouched.jobs(target)} == rules
+
+
+def test_the_laptop_asks_the_stand_in_and_its_control_and_no_model_that_is_nowhere(untouched: Project) -> None:
+    asked = {job for job in untouched.jobs("deepseek") if job.startswith("needle_model")}
+    assert asked == {"needle_model stand-in", "needle_model stand-in-flat"}
+    assert untouched.jobs("deepseek", "--configfile", "workflow/scales/paper.yaml") == set()
+
+
+def test_a_model_with_an_endpoint_is_asked_and_needs_no_gpu_and_no_training(untouched: Project, tmp_path: Path) -> None:
+    overlay = tmp_path / "mine.yaml"
+    overlay.write_text(
+        "deepseek: {models: {flash-base: {endpoint: {url: 'http://localhost:8000/v1', model: flash}}}}\n"
+    )
+    paper = ("--configfile", "workflow/scales/paper.yaml", str(overlay))
+    assert untouched.jobs("deepseek", *paper) == {"needle_model flash-base", "code_completion_model flash-base"}
+    done = untouched.snakemake("deepseek", "--dry-run", "--printshellcmds", *paper)
+    commands = [line for line in done.stdout.splitlines() if line.startswith("Shell command: ") and "weakspots" in line]
+    starts = sorted(line.removeprefix("Shell command: ").split(" flash-base ")[0] for line in commands)
+    assert starts == ["weakspots code-completion", "weakspots needle"], "no GPU is claimed"
 
 
 def test_one_model_is_a_target(untouched: Project) -> None:
@@ -90,6 +118,11 @@ def test_the_workflow_follows_snakemakes_own_advice(untouched: Project) -> None:
         ({"cycling": {"models": ["w8s4-1kv"]}}, "cycling.models w8s4-1kv cannot be cycled"),
         ({"lookup": {"modulus": 16, "mappings": 256}}, "lookup.modulus 16 is no multiple of models.w8s6-1kv.stride 6"),
         ({"corpora": {"recall": {"source": {"values": 3}}}}, "values 3): lower records or raise both"),
+        ({"launch": "my/launch.yaml"}, "my/launch.yaml cannot be read (No such file or directory)"),
+        (
+            {"launch": "workflow/accelerate/gpu_8.yaml"},
+            "gpu_8.yaml is for GPUs (use_cpu is not true) and device is cpu",
+        ),
         ({"corpora": {"prose": {"source": {"paths": ["my/text.txt"]}}}}, "my/text.txt does not exist"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -9,6 +9,8 @@ import yaml
 from copies import SMOKE, Project
 
 OF_LOOKUPS = {"figure_2", "figure_3", "figure_5", "figure_6", "tables", "claims"}
+OF_NEEDLES = {"figure_1", "tables", "claims"}
+OF_STAND_INS = {"needle_model", "layer_knockout_model", *OF_NEEDLES}
 OF_MODELS = {*OF_LOOKUPS, "figure_4", "figure_theory"}
 
 
@@ -69,12 +71,31 @@ def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project
     [
         ({"lookup": {"seed": 5}}, {"lookup_model", "cycling_model", *OF_LOOKUPS}),
         ({"lookup": {"batch": 5}}, set()),
+        ({"launch": "workflow/accelerate/cpu_2.yaml"}, set()),
+        ({"device": "cuda", "launch": "workflow/accelerate/gpu_8.yaml"}, set()),
         ({"statistics": {"bootstrap": 200}}, OF_MODELS),
         ({"knockout": {"calibration": 5}}, {"lookup_model", *OF_LOOKUPS}),
         ({"theory": {"beta": 3.0}}, {"theory", "figure_theory", "claims"}),
+        ({"deepseek": {"stand_in": {"width": 32}}}, {"stand_in", *OF_STAND_INS}),
+        ({"deepseek": {"needle": {"seed": 5}}}, OF_STAND_INS),
+        ({"deepseek": {"needle": {"batch": 5}, "layer_knockout": {"chunk_tokens": 5}}}, set()),
+        ({"deepseek": {"layer_knockout": {"calibration": 5}}}, {"layer_knockout_model", *OF_NEEDLES} - {"tables"}),
         ({"cycling": {"shifts": [1]}}, {"cycling_model", "figure_6", "claims"}),
     ],
-    ids=["prompts", "batch", "statistics", "knockout", "theory", "cycling"],
+    ids=[
+        "prompts",
+        "batch",
+        "launch",
+        "device",
+        "statistics",
+        "knockout",
+        "theory",
+        "stand-in",
+        "needle",
+        "chunk",
+        "layer",
+        "cycling",
+    ],
 )
 def test_a_section_reruns_the_stages_that_read_it(
     finished: Project, tmp_path: Path, overlay: dict, expected: set[str]
@@ -88,13 +109,18 @@ def test_a_section_reruns_the_stages_that_read_it(
         ("lookup/prompts.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
         ("mechanism/sweep.py", {"lookup_model", *OF_LOOKUPS}),
         ("trained.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
+        ("deepseek/standin.py", {"stand_in", *OF_STAND_INS}),
+        ("deepseek/needle.py", OF_STAND_INS),
+        ("serving/store.py", {"needle_model", *OF_NEEDLES}),
         ("theory/coverage.py", {"theory", "figure_theory", "claims"}),
         ("claims/report.py", {"claims"}),
         ("figures/figure_2.py", {"figure_2"}),
+        ("figures/figure_1_layers.py", {"figure_1"}),
+        ("figures/needle_table.py", {"tables"}),
         ("tracking.py", set()),
         ("cli.py", set()),
-        ("training/loop.py", {"train_model", "lookup_model", "cycling_model", *OF_MODELS}),
-        ("transformer.py", {"train_model", "lookup_model", "cycling_model", *OF_MODELS}),
+        ("training/loop.py", {"train_model", "lookup_model", "cycling_model", "stand_in", *OF_STAND_INS, *OF_MODELS}),
+        ("transformer.py", {"train_model", "lookup_model", "cycling_model", "stand_in", *OF_STAND_INS, *OF_MODELS}),
     ],
 )
 def test_an_edit_reruns_the_stages_that_import_the_file(project: Project, file: str, expected: set[str]) -> None:

@@ -15,4 +15,4 @@ rule data:
         ].data_settings(),
         source=stage_digest("data"),
     shell:
-        "weakspots data {wildcards.corpus} --workers {threads} --config {params.config} --log {log}"
+        "weakspots data {wildcards.corpus} --workers {threads} --config {params.config} --log {log} --reads {input}"

@@ -1,13 +1,48 @@
 # Each runs a notebook with papermill: into the log first, where it stays when a cell fails, then beside the figure.
 
 
+rule figure_1:
+    input:
+        deepseek=plan.deepseeks,
+        notebook="notebooks/figure_1.ipynb",
+    output:
+        report(
+            plan.figure("figure_1", "png"),
+            caption="../report/figure_1.rst",
+            category="Figures",
+        ),
+        multiext(plan.figure("figure_1", ""), "svg", "ipynb"),
+    log:
+        plan.log("figure_1"),
+        notebook=plan.log("figure_1", suffix="ipynb"),
+    conda:
+        "../../envs/figures.yaml"
+    params:
+        config=plan.config,
+        settings=stages.deepseek_settings(plan.settings),
+        confidence=plan.settings.statistics.confidence,
+        source=stage_digest("figure_1"),
+    shell:
+        "weakspots figure figure_1 --config {params.config} --log {log[0]} --reads {input}"
+
+
 rule figure_2:
     input:
         lookups=plan.lookups,
         notebook="notebooks/figure_2.ipynb",
     output:
-        multiext(plan.figure("figure_2", ""), "png", "svg", "ipynb"),
-        multiext(plan.figure("figure_2_headline", ""), "png", "svg"),
+        report(
+            plan.figure("figure_2", "png"),
+            caption="../report/figure_2.rst",
+            category="Figures",
+        ),
+        multiext(plan.figure("figure_2", ""), "svg", "ipynb"),
+        report(
+            plan.figure("figure_2_headline", "png"),
+            caption="../report/figure_2_headline.rst",
+            category="Figures",
+        ),
+        plan.figure("figure_2_headline", "svg"),
     log:
         plan.log("figure_2"),
         notebook=plan.log("figure_2", suffix="ipynb"),
@@ -18,7 +53,7 @@ rule figure_2:
         settings=stages.shown_settings(plan.settings, "lookup"),
         source=stage_digest("figure_2"),
     shell:
-        "weakspots figure figure_2 --config {params.config} --log {log[0]}"
+        "weakspots figure figure_2 --config {params.config} --log {log[0]} --reads {input}"
 
 
 rule figure_3:
@@ -27,8 +62,18 @@ rule figure_3:
         knockouts=plan.knockouts,
         notebook="notebooks/figure_3.ipynb",
     output:
-        multiext(plan.figure("figure_3", ""), "png", "svg", "ipynb"),
-        multiext(plan.figure("figure_3_positions", ""), "png", "svg"),
+        report(
+            plan.figure("figure_3", "png"),
+            caption="../report/figure_3.rst",
+            category="Figures",
+        ),
+        multiext(plan.figure("figure_3", ""), "svg", "ipynb"),
+        report(
+            plan.figure("figure_3_positions", "png"),
+            caption="../report/figure_3_positions.rst",
+            category="Figures",
+        ),
+        plan.figure("figure_3_positions", "svg"),
     log:
         plan.log("figure_3"),
         notebook=plan.log("figure_3", suffix="ipynb"),
@@ -39,7 +84,7 @@ rule figure_3:
         settings=stages.shown_settings(plan.settings, "lookup"),
         source=stage_digest("figure_3"),
     shell:
-        "weakspots figure figure_3 --config {params.config} --log {log[0]}"
+        "weakspots figure figure_3 --config {params.config} --log {log[0]} --reads {input}"
 
 
 rule figure_4:
@@ -47,7 +92,12 @@ rule figure_4:
         models=plan.looked_up,
         notebook="notebooks/figure_4.ipynb",
     output:
-        multiext(plan.figure("figure_4", ""), "png", "svg", "ipynb"),
+        report(
+            plan.figure("figure_4", "png"),
+            caption="../report/figure_4.rst",
+            category="Figures",
+        ),
+        multiext(plan.figure("figure_4", ""), "svg", "ipynb"),
     log:
         plan.log("figure_4"),
         notebook=plan.log("figure_4", suffix="ipynb"),
@@ -58,7 +108,7 @@ rule figure_4:
         settings=stages.shown_settings(plan.settings, "gates"),
         source=stage_digest("figure_4"),
     shell:
-        "weakspots figure figure_4 --config {params.config} --log {log[0]}"
+        "weakspots figure figure_4 --config {params.config} --log {log[0]} --reads {input}"
 
 
 rule figure_5:
@@ -68,8 +118,18 @@ rule figure_5:
         knockouts=plan.knockouts,
         notebook="notebooks/figure_5.ipynb",
     output:
-        multiext(plan.figure("figure_5", ""), "png", "svg", "ipynb"),
-        multiext(plan.figure("figure_5_all", ""), "png", "svg"),
+        report(
+            plan.figure("figure_5", "png"),
+            caption="../report/figure_5.rst",
+            category="Figures",
+        ),
+        multiext(plan.figure("figure_5", ""), "svg", "ipynb"),
+        report(
+            plan.figure("figure_5_all", "png"),
+            caption="../report/figure_5_all.rst",
+            category="Figures",
+        ),
+        plan.figure("figure_5_all", "svg"),
     log:
         plan.log("figure_5"),
         notebook=plan.log("figure_5", suffix="ipynb"),
@@ -80,7 +140,7 @@ rule figure_5:
         settings=stages.shown_settings(plan.settings, "lookup", "gates"),
         source=stage_digest("figure_5"),
     shell:
-        "weakspots figure figure_5 --config {params.config} --log {log[0]}"
+        "weakspots figure figure_5 --config {params.config} --log {log[0]} --reads {input}"
 
 
 rule figure_6:
@@ -89,7 +149,12 @@ rule figure_6:
         cycles=plan.cycles,
         notebook="notebooks/figure_6.ipynb",
     output:
-        multiext(plan.figure("figure_6", ""), "png", "svg", "ipynb"),
+        report(
+            plan.figure("figure_6", "png"),
+            caption="../report/figure_6.rst",
+            category="Figures",
+        ),
+        multiext(plan.figure("figure_6", ""), "svg", "ipynb"),
     log:
         plan.log("figure_6"),
         notebook=plan.log("figure_6", suffix="ipynb"),
@@ -100,7 +165,7 @@ rule figure_6:
         settings=stages.shown_settings(plan.settings, "lookup", "cycling"),
         source=stage_digest("figure_6"),
     shell:
-        "weakspots figure figure_6 --config {params.config} --log {log[0]}"
+        "weakspots figure figure_6 --config {params.config} --log {log[0]} --reads {input}"
 
 
 rule figure_theory:
@@ -111,9 +176,16 @@ rule figure_theory:
     output:
         plan.figure("figure_theory", "ipynb"),
         [
-            plan.figure(f"figure_theory_{part}", suffix)
+            report(
+                plan.figure(f"figure_theory_{part}", "png"),
+                caption=f"../report/figure_theory_{part}.rst",
+                category="Theory",
+            )
             for part in ("theorem_1", "theorem_2", "coverage", "retrieval")
-            for suffix in ("png", "svg")
+        ],
+        [
+            plan.figure(f"figure_theory_{part}", "svg")
+            for part in ("theorem_1", "theorem_2", "coverage", "retrieval")
         ],
     log:
         plan.log("figure_theory"),
@@ -125,16 +197,28 @@ rule figure_theory:
         settings=stages.shown_settings(plan.settings, "theory", "gates"),
         source=stage_digest("figure_theory"),
     shell:
-        "weakspots figure figure_theory --config {params.config} --log {log[0]}"
+        "weakspots figure figure_theory --config {params.config} --log {log[0]} --reads {input}"
 
 
 rule tables:
     input:
         lookups=plan.lookups,
         models=plan.models,
+        needles=plan.needles,
         notebook="notebooks/tables.ipynb",
     output:
-        multiext(plan.table("selected_runs", ""), "csv", "md"),
+        report(
+            plan.table("selected_runs", "csv"),
+            caption="../report/selected_runs.rst",
+            category="Tables",
+        ),
+        plan.table("selected_runs", "md"),
+        report(
+            plan.table("needle", "csv"),
+            caption="../report/needle.rst",
+            category="Tables",
+        ),
+        plan.table("needle", "md"),
         notebook=plan.figure("tables", "ipynb"),
     log:
         plan.log("tables"),
@@ -143,7 +227,7 @@ rule tables:
         "../../envs/figures.yaml"
     params:
         config=plan.config,
-        settings=stages.shown_settings(plan.settings, "lookup"),
+        settings=stages.shown_settings(plan.settings, "lookup", "needle"),
         source=stage_digest("tables"),
     shell:
-        "weakspots figure tables --config {params.config} --log {log[0]}"
+        "weakspots figure tables --config {params.config} --log {log[0]} --reads {input}"

@@ -23,10 +23,13 @@ rule lookup_model:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=1 if plan.settings.device == "cuda" else 0,
+        gpu=launch.gpus(plan.settings),
     params:
+        weakspots=lambda wildcards, resources: launch.command(
+            plan.settings, resources.gpu
+        ),
         config=plan.config,
         settings=stages.lookup_settings(plan.settings),
         source=stage_digest("lookup"),
     shell:
-        "weakspots lookup {wildcards.model} --config {params.config} --log {log}"
+        "{params.weakspots} lookup {wildcards.model} --config {params.config} --log {log} --reads {input}"

@@ -22,10 +22,13 @@ rule cycling_model:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=1 if plan.settings.device == "cuda" else 0,
+        gpu=launch.gpus(plan.settings),
     params:
+        weakspots=lambda wildcards, resources: launch.command(
+            plan.settings, resources.gpu
+        ),
         config=plan.config,
         settings=stages.cycling_settings(plan.settings),
         source=stage_digest("cycling"),
     shell:
-        "weakspots cycling {wildcards.model} --config {params.config} --log {log}"
+        "{params.weakspots} cycling {wildcards.model} --config {params.config} --log {log} --reads {input}"

@@ -4,9 +4,11 @@ rule claims:
         lookups=plan.lookups,
         knockouts=plan.knockouts,
         cycles=plan.cycles,
+        deepseek=plan.deepseeks,
         theory=plan.theories,
     output:
-        multiext(plan.claims(""), "parquet", "md"),
+        plan.claims("parquet"),
+        report(plan.claims("md"), caption="../report/claims.rst", category="Claims"),
     log:
         plan.log("claims"),
     conda:
@@ -16,4 +18,4 @@ rule claims:
         settings=stages.shown_settings(plan.settings),
         source=stage_digest("claims"),
     shell:
-        "weakspots claims --config {params.config} --log {log}"
+        "weakspots claims --config {params.config} --log {log} --reads {input}"

@@ -12,14 +12,17 @@ rule train_model:
         plan.log("train", "{corpus}", "{model}"),
     conda:
         "../../envs/pipeline.yaml"
-    threads: 1
+    threads: launch.cores(plan.settings)
     resources:
-        gpu=1 if plan.settings.device == "cuda" else 0,
+        gpu=launch.gpus(plan.settings, training=True),
     params:
+        weakspots=lambda wildcards, resources: launch.command(
+            plan.settings, resources.gpu, training=True
+        ),
         config=plan.config,
         settings=lambda wildcards: stages.train_settings(
             plan.settings, wildcards.corpus, wildcards.model
         ),
         source=stage_digest("train"),
     shell:
-        "weakspots train {wildcards.corpus} {wildcards.model} --config {params.config} --log {log}"
+        "{params.weakspots} train {wildcards.corpus} {wildcards.model} --config {params.config} --log {log} --reads {input}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 
 import pandas as pd
@@ -34,7 +35,8 @@ def to_markdown(frame: pd.DataFrame) -> str:
         "",
         ", ".join(f"{counts.get(status, 0)} {word}" for status, word in _COUNTED) + ".",
         "Accuracies are in percent, gaps (best minus worst position) in percentage points; n counts key–name mappings, "
-        "each asked at every position, and runs or descents where a claim is about the theory. The runs behind a "
+        "each asked at every position, rankings where a claim is about the code completion, and runs or descents where "
+        "it is about the theory. A stand-in is a tiny model trained here, none of DeepSeek's. The runs behind a "
         "verdict follow below, with the intervals of what it measures: bootstraps over mappings (over heads where "
         "gates are correlated with losses).",
         "",
@@ -62,6 +64,20 @@ def to_markdown(frame: pd.DataFrame) -> str:
         header = ["model", "padding", "verdict", "measured", "interval", "n", "seed"]
         lines += ["", f"## {name}", "", parts["text"].iloc[0], "", *_markdown_table(header, cells)]
     return "\n".join(lines) + "\n"
+
+
+def to_terminal(frame: pd.DataFrame) -> str:
+    """The verdicts of `to_frame` as plain text: one paragraph per claim, its verdict first."""
+    whole = frame[frame["model"].isna()]
+    width = max(len(status) for status, _ in _COUNTED)
+    lines = []
+    for section, rows in whole.groupby("section", sort=False):
+        lines += ["", section]
+        for _, row in rows.iterrows():
+            text = f"{row['claim']}: {row['value']}" + ("" if pd.isna(row["n"]) else f" (n = {_count(row['n'])})")
+            start = f"  {row['status']:<{width}}  "
+            lines += textwrap.wrap(text, 110, initial_indent=start, subsequent_indent=" " * len(start))
+    return "\n".join(lines[1:])
 
 
 def _count(value: float) -> str | None:

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from weakspots.config.corpus import Training
 from weakspots.config.section import Section
 
-
 STAGES = ("needle", "code_completion", "layer_knockout")
 """What a model is asked: sections of the configuration, and the names of the tables."""
 

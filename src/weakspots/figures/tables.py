@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -64,7 +65,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     """
     columns = {"run": table["label"], "padding": table["padding"].map(PADDING_NAMES)}
     for name in table.columns[table.columns.str.startswith("validation_loss_")]:
-        columns[f"val. loss, {name.removeprefix('validation_loss_')}"] = table[name].map(_number(".3f"))
+        columns[f"val. loss, {name.removeprefix('validation_loss_')}"] = table[name].map(number(".3f"))
     for name in ("mean", "worst", "gap"):
         columns[name] = [_estimate(row, name) for _, row in table.iterrows()]
     columns["period"] = [
@@ -73,7 +74,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     ]
     columns["n"] = table["n"].astype(str)
     for name in ("mean", "worst", "gap"):
-        columns[f"paper: {name}"] = table[f"published_{name}"].map(_number(".1f"))
+        columns[f"paper: {name}"] = table[f"published_{name}"].map(number(".1f"))
     return pd.DataFrame(columns)
 
 
@@ -98,5 +99,6 @@ def _estimate(row: pd.Series, name: str) -> str:
     return f"{row[name]:.1f} [{row[f'{name}_low']:.1f}, {row[f'{name}_high']:.1f}]"
 
 
-def _number(form: str):
+def number(form: str) -> Callable[[float], str]:
+    """Writes a number in this form, and a dash for one that is missing."""
     return lambda value: "–" if pd.isna(value) else format(value, form)

@@ -1,0 +1,68 @@
+"""The claim about the layer knockouts of DeepSeek's models (the last map of the paper's Figure 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weakspots import published, statistics
+from weakspots.claims.deepseek_verdicts import parts, periodicity, together
+from weakspots.claims.verdicts import Claim, Verdict, most_hold
+from weakspots.config.deepseek import DeepseekModel
+from weakspots.mechanism import effects
+from weakspots.models import CLEAN
+from weakspots.results import Results
+
+_UNEVEN = 20
+"""Points, in percent of the clean accuracy: how far a layer's losses must lie apart to depend on the residue."""
+
+
+def _layers(results: Results, model: str) -> Verdict:
+    """Which layers' losses depend on the residue, and whether these repeat with the stride."""
+    outcomes, stride = results.layer_knockouts[model], results.deepseek[model].stride
+    clean, settings = outcomes[CLEAN], results.statistics
+    n, modulus = clean.shape
+    if stride not in statistics.candidate_periods(modulus):
+        return Verdict("not run", f"modulus {modulus} does not show the period {stride} twice")
+    layers = [layer for layer in sorted(outcomes) if layer != CLEAN]
+    spreads = effects.dispersions(clean, np.stack([outcomes[layer] for layer in layers]), modulus, settings)
+    periods = {}
+    for layer, loss in zip(layers, spreads, strict=True):
+        found = periodicity(results, clean.astype(float) - outcomes[layer])
+        if loss.spread >= _UNEVEN and not found.flat:
+            periods[layer] = found.period
+    if not periods:
+        return Verdict("flat", f"no knockout of {len(layers)} layers costs some residues more than others", n)
+    listed = "; ".join(f"layer {layer}: {period or 'no period'}" for layer, period in periods.items())
+    same = sum(period == stride for period in periods.values())
+    holds = same > len(periods) / 2 and set(periods.values()) <= {stride, None}
+    value = f"{same} of {len(periods)} uneven layers of {len(layers)} repeat every {stride}: {listed}"
+    widest = spreads[max(range(len(layers)), key=lambda place: np.nan_to_num(spreads[place].spread))]
+    return Verdict("holds" if holds else "fails", value, n, low=widest.low, high=widest.high)
+
+
+def _published_layers(model: str) -> str:
+    found = published.layer_knockout(model)
+    return f"layers {', '.join(map(str, found))}, with period four" if found else ""
+
+
+def _layer_losses_repeat(results: Results) -> Verdict:
+    def chosen(model: str, row: DeepseekModel) -> bool:
+        asked = row.stand_in is not None or model in results.layer_knockouts or bool(published.layer_knockout(model))
+        return bool(row.stride) and asked
+
+    models = parts(results, "layer_knockout", chosen, _layers, _published_layers)
+    return together(results, models, "models lose with their stride", most_hold)
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "layer-losses-repeat-with-the-stride",
+        "Phase specialization: knockouts",
+        "Losses of layer knockouts repeat with the stride: of the layers whose losses lie at least "
+        f"{_UNEVEN} % of the clean accuracy apart (residues with a clean accuracy of at least "
+        f"{effects.RETRIEVABLE:.0f} %) and differ by residue beyond the noise, most have the stride as their dominant "
+        "period, and none another one, in most models.",
+        _layer_losses_repeat,
+    ),
+)
+"""The claim about layer knockouts."""
