@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make reproduce` and `make test`. Python 3.11 to 3.13, no root.
 #   make reproduce               every model, table, figure and claim at laptop scale
 #   make test                    everything that CI checks
-#   make train | lookup | knockout | cycling | deepseek | theory | figure_1 ... figure_6 | tables | claims    one stage, figure
+#   make train | lookup | knockout | cycling | deepseek | theory | figure_1 ... figure_6 | tables | claims | explorer    one of them
 #   make bench                   the measured ratios of the README
 #   make test-slurm              a Slurm of two nodes on this machine, and models trained on it; needs root on Debian
 #   make gpu-check               on a GPU: the kernels' tests compiled, in bfloat16 too, then their speed
@@ -41,16 +41,23 @@ $(SERVING): envs/serving-tests.txt $(READY)
 	@if $(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps -r envs/serving-tests.txt; then touch $(SERVING); \
 	else echo "envs/serving-tests.txt could not be fetched: the tests against a real server are skipped"; fi
 
+# What drives the browser of tests/explorer. Without it, or without a browser, its tests are skipped and say why.
+BROWSER := $(VENV)/.browser-tests
+
+$(BROWSER): envs/browser.txt $(READY)
+	@if $(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps -r envs/browser.txt; then touch $(BROWSER); \
+	else echo "envs/browser.txt could not be fetched: the explorer's tests in a browser are skipped"; fi
+
 reproduce: $(READY)
 	snakemake
 	@echo "Figures, tables and claims are in results/laptop; results/README.md says what each file is."
 
-.PHONY: train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims
-train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims: $(READY)
+.PHONY: train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims explorer
+train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims explorer: $(READY)
 	snakemake $@
 
 test: export OMP_NUM_THREADS := 1
-test: $(READY) $(SERVING)
+test: $(READY) $(SERVING) $(BROWSER)
 	ruff format --check .
 	ruff check .
 	snakefmt --check Snakefile workflow
@@ -63,6 +70,7 @@ test: $(READY) $(SERVING)
 	rm -rf results/smoke
 	time timeout 240 snakemake $(SMOKE)
 	! grep -r "MLflow could not" results/smoke/logs
+	pytest -q tests/lineage
 	snakemake $(SMOKE) 2>&1 | grep 'Nothing to be done'
 
 .PHONY: test-slurm

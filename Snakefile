@@ -50,6 +50,7 @@ rule all:
         rules.tables.output,
         rules.deepseek.input,
         rules.claims.output,
+        rules.explorer.output,
 
 
 # Not rules: Snakemake looks at no job that comes after one that must run, even where the file between them is `ancient`,

@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     stage(stages.theory)
     stage(stages.figure, "name")
     stage(stages.claims)
+    stage(stages.explorer)
     shown = commands.add_parser("schema", help=print_schema.__doc__)
     shown.set_defaults(run=print_schema, positional=(), config=None, log=None)
     planned = commands.add_parser("plan", help=plan.__doc__)

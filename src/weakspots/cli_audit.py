@@ -69,6 +69,12 @@ def _question(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return int(text)
+
+
 def _compared(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     return arguments.compare, arguments.compare_name or arguments.model_name
 
@@ -127,7 +133,7 @@ def add(stages, positive) -> None:
     of("--stride", nargs="+", default=["auto"], help="tokens; auto: 2 to 16, 32, 64 and 128, as far as they fit")
     of("--length", nargs="+", type=positive, help="tokens of the prompts; the shortest that fits if not given")
     of("--records", type=positive, help="records in a prompt; searched for if not given")
-    of("--demonstrations", type=int, help="records repeated before the question; searched for if not given")
+    of("--demonstrations", type=_natural, help="records repeated before the question; searched for if not given")
     of("--max-gap", type=float, help="points: exit status 3 if best minus worst phase is surely more")
     of("--gap", type=float, help="points that the audit is planned to see; --max-gap, or 10, if not given")
     of("--budget", type=positive, help="prompts at most for each backend, the search for a difficulty included")
@@ -135,11 +141,11 @@ def add(stages, positive) -> None:
     of("--compare", metavar="MODEL|URL", help="ask the same prompts there too: is it the model or the server?")
     of("--compare-model", dest="compare_name", metavar="NAME", help="name of the model there; --model if not given")
     of("--output", type=Path, default=Path("audit"), help="folder of the report and of all answers; ./audit")
-    of("--seed", type=int, default=0, help="of words, order and positions")
+    of("--seed", type=_natural, default=0, help="of words, order and positions")
     of("--dry-run", action="store_true", help="say what it would cost and stop")
     of("--dtype", default="float32", choices=["float32", "bfloat16"], help="of a model loaded here")
     of("--device", default="cpu", help="of a model loaded here: cpu or cuda")
-    of("--logprobs", type=int, default=1, help="top tokens that a server is asked for; 0 where it gives none")
+    of("--logprobs", type=_natural, default=1, help="top tokens that a server is asked for; 0 where it gives none")
     of("--extra", default="{}", help='JSON added to every request, such as {"cache_prompt": false}')
     of("--concurrency", type=positive, default=8, help="requests in flight")
     parser.set_defaults(run=audit, positional=(), config=None, log=None)

@@ -41,6 +41,7 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "figure_theory": ("figures.theory", ()),
     "tables": ("figures.tables", ("figures/needle_table.py", "resources/published.json")),
     "claims": ("claims", ("resources/published.json",)),
+    "explorer": ("explorer", ("explorer/page", "resources/published.json", "resources/echarts.min.js", *_WORDS)),
 }
 """Every stage of the pipeline: the module that does its work, and the package's resources it reads."""
 

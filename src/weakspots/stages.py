@@ -209,6 +209,23 @@ def claims(arguments: argparse.Namespace, config: Config, layout: Layout) -> Non
         job.log_artifacts(parquet, markdown)
 
 
+def explorer(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
+    """Write the page on which a reader questions these results: one HTML file."""
+    from weakspots import results
+    from weakspots.explorer import build
+    from weakspots.provenance import provenance
+    from weakspots.tracking import start_job
+
+    settings = workflow.shown_settings(config)
+    origin = provenance(settings, "explorer", config.statistics.seed)
+    about = {"statistics": settings["statistics"]}
+    with start_job(layout.tracking, "explorer", about, origin, arguments.reads) as job:
+        size = build(results.read(layout.root), layout, layout.explorer)
+        _log.info("explorer: %.1f MB, open %s in a browser", size / 1e6, layout.explorer)
+        job.log_metrics({"bytes": size})
+        job.log_artifacts(Path(layout.explorer))
+
+
 def _digest(shards: Path) -> str:
     """The hash in the manifest of a prepared corpus, which stands for all its files."""
     return json.loads((shards / "manifest.json").read_text())["digest"]

@@ -41,22 +41,21 @@ class StageTime:
 
 def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
     """Times of every rule whose outputs are in the folder `root`, in the order in which they first began."""
-    jobs: dict[str, set[tuple[float, float]]] = {}
+    jobs: dict[str, dict[str, list[float]]] = {}
     for path in records.rglob("*") if records.is_dir() else ():
         try:
             output = base64.b64decode("".join(path.relative_to(records).parts).replace("@", "")).decode()
             record = json.loads(path.read_text())
-            times = float(record["starttime"]), float(record["endtime"])
+            job, times = str(record["log"]), [float(record["starttime"]), float(record["endtime"])]
         except (ValueError, KeyError, TypeError, OSError):
             continue  # a folder, or a record of another version
         if output.startswith(f"{root}/") and not record.get("incomplete"):
-            jobs.setdefault(record["rule"], set()).add(times)
-    found = [
-        StageTime(
-            rule, len(times), sum(end - begin for begin, end in times), min(times)[0], max(end for _, end in times)
-        )
-        for rule, times in jobs.items()
-    ]
+            begin, end = jobs.setdefault(record["rule"], {}).setdefault(job, times)  # each output has a record
+            jobs[record["rule"]][job] = [min(begin, times[0]), max(end, times[1])]
+    found = []
+    for rule, by_job in jobs.items():
+        begun, ended = zip(*by_job.values(), strict=True)
+        found.append(StageTime(rule, len(by_job), sum(ended) - sum(begun), min(begun), max(ended)))
     return sorted(found, key=lambda stage: stage.began)
 
 

@@ -219,8 +219,7 @@ def content_hash(path: str | Path) -> str:
     A prepared corpus stands for itself by its manifest, which holds the hashes of its shards.
     """
     path = Path(path)
-    if (path / "manifest.json").is_file():
-        path /= "manifest.json"
+    path = _manifest(path) or path
     if path.is_file():
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -232,6 +231,10 @@ def content_hash(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def _manifest(folder: Path) -> Path | None:
+    return folder / "manifest.json" if (folder / "manifest.json").is_file() else None
+
+
 def _below(path: Path) -> str:
     """The path as seen from the project's folder, whichever way it was given."""
     path, here = path.resolve(), Path.cwd().resolve()
@@ -241,7 +244,10 @@ def _below(path: Path) -> str:
 def _tag(client: MlflowClient, run_id: str, role: str, paths: Iterable[str | Path]) -> None:
     from mlflow.entities import RunTag
 
-    tags = [RunTag(f"{role}/{_below(Path(path))}"[:250], content_hash(path)) for path in paths]
+    named = [Path(path) for path in paths]
+    if role == "output":  # a reader may take a whole folder or one file of it
+        named += [file for path in named if not _manifest(path) for file in path.rglob("*") if file.is_file()]
+    tags = [RunTag(f"{role}/{_below(path)}"[:250], content_hash(path)) for path in dict.fromkeys(named)]
     for start in range(0, len(tags), 100):  # MLflow's limit for one request
         client.log_batch(run_id, tags=tags[start : start + 100])
 

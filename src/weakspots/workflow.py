@@ -85,6 +85,10 @@ class Layout:
     def claims(self, suffix: str) -> str:
         return f"{self.root}/claims.{suffix}"
 
+    @property
+    def explorer(self) -> str:
+        return f"{self.root}/explorer.html"
+
     def log(self, *parts: str, suffix: str = "log") -> str:
         return f"{self.root}/logs/{'/'.join(parts)}.{suffix}"
 
@@ -222,11 +226,13 @@ def stand_in_settings(config: Config, model: str) -> dict:
     """What the training of a stand-in depends on besides its data."""
     deepseek = config.deepseek
     corpus = config.corpora[deepseek.stand_in.corpus]
+    shape = deepseek.models[model].stand_in
+    training = deepseek.stand_in.optimisation(corpus.training, shape.steps)
     return {
-        "shape": deepseek.models[model].stand_in.model_dump(mode="json"),
+        "shape": shape.model_dump(mode="json"),
         "stand_in": deepseek.stand_in.model_dump(mode="json", exclude={"corpus", "training"}),
         "stages": [stage.model_dump(mode="json") for stage in corpus.stages],
-        "training": deepseek.stand_in.optimisation(corpus.training).model_dump(mode="json", exclude=MACHINE_KEYS),
+        "training": training.model_dump(mode="json", exclude=MACHINE_KEYS),
     }
 
 

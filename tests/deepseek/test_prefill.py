@@ -5,7 +5,7 @@ import torch
 from rows import TABLE, build
 from toys import MODELS, mixed, texts
 
-from weakspots.deepseek.prefill import continued_logits, next_token_logits, prefill
+from weakspots.serving.prefill import continued_logits, next_token_logits, prefill
 
 
 def in_one_pass(model, tokens):

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DeepseekV4ForCausa
 from weakspots.config import Corpus
 from weakspots.data.prepare import prepare
 from weakspots.deepseek import standin
-from weakspots.deepseek.prefill import prefill
+from weakspots.serving.prefill import prefill
 from weakspots.training import loop
 from weakspots.training.batches import IGNORED, Batches
 from weakspots.training.gradient import gradient

@@ -53,10 +53,10 @@ def mixed() -> PreTrainedModel:
 def selective() -> PreTrainedModel:
     """The same, where a query reads only the two entries of a sparse layer that the indexer scores highest.
 
-    With several heads: with one, many scores are 0, and which of several equals is first is a matter of their number.
+    Its indexer is larger, since in a small one many scores are 0, and which of equals comes first is chance.
     """
     config = stand_in(index_topk=2).config
-    config.index_n_heads = 8
+    config.index_n_heads, config.index_head_dim = 8, 16
     return noisy(DeepseekV4ForCausalLM(config))
 
 

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Pr
 
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
+from weakspots.serving import local
 from weakspots.serving.answers import is_correct, rank_and_logprob
 from weakspots.serving.checks import check
 from weakspots.serving.loading import load
@@ -66,6 +67,17 @@ def test_answers_are_the_models_own_whatever_the_batch(folder, prompts, batch_to
             assert answer.logprobs[f"w{token}"] == logprob
         assert rank_and_logprob(answer, 39, "w39")[0] == order.index(39) + 1
         assert is_correct(answer, order[0], "")
+
+
+def test_a_long_prompt_is_read_in_chunks_with_the_same_answer(folder, prompts, monkeypatch):
+    whole = {answer.key: answer for answer in Local.load(folder, top=VOCABULARY).ask(prompts)}
+    monkeypatch.setattr(local, "_CHUNK", 4)
+    chunks = []
+    read = local.next_token_logits
+    monkeypatch.setattr(local, "next_token_logits", lambda *arguments: chunks.append(1) or read(*arguments))
+    for answer in Local.load(folder, top=VOCABULARY).ask(prompts):
+        assert answer.ids == pytest.approx(whole[answer.key].ids, abs=1e-5)
+    assert chunks
 
 
 def test_a_local_model_passes_the_checks_and_is_stored(folder, prompts, tmp_path):

@@ -53,6 +53,7 @@ else:
         ]
         + [layout.table(name, suffix) for name in ("selected_runs", "needle") for suffix in ("csv", "md")],
         "claims": lambda: [layout.claims("parquet"), layout.claims("md")],
+        "explorer": lambda: [layout.explorer],
     }}[stage]()
     for path in paths:
         Path(path).parent.mkdir(parents=True, exist_ok=True)

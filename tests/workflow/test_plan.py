@@ -34,6 +34,7 @@ def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale
     expected |= {f"stand_in {model}" for model in settings.deepseek.stand_ins}
     expected |= {f"{stage}_model {model}" for stage in STAGES for model in settings.deepseek.run(stage)}
     expected |= {f"figure_{number}" for number in range(1, 7)} | {"theory", "figure_theory", "tables", "claims"}
+    expected |= {"explorer"}
     assert untouched.jobs(*SCALES[scale]) == expected
 
 
@@ -65,6 +66,12 @@ def test_the_laptop_and_the_paper_run_the_papers_models() -> None:
             "claims",
             {"data", "train_model", "lookup_model", "cycling_model", "theory", "claims"}
             | {"stand_in", "needle_model", "layer_knockout_model"},
+        ),
+        (
+            "explorer",  # with the figures that it links to
+            {"data", "train_model", "lookup_model", "cycling_model", "theory", "claims", "figure_theory", "explorer"}
+            | {"stand_in", "needle_model", "layer_knockout_model"}
+            | {f"figure_{number}" for number in range(1, 7)},
         ),
     ],
 )

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from copies import SMOKE, Project
 
-OF_LOOKUPS = {"figure_2", "figure_3", "figure_5", "figure_6", "tables", "claims"}
-OF_NEEDLES = {"figure_1", "tables", "claims"}
+OF_LOOKUPS = {"figure_2", "figure_3", "figure_5", "figure_6", "tables", "claims", "explorer"}
+OF_NEEDLES = {"figure_1", "tables", "claims", "explorer"}
 OF_STAND_INS = {"needle_model", "layer_knockout_model", *OF_NEEDLES}
 OF_MODELS = {*OF_LOOKUPS, "figure_4", "figure_theory"}
 
@@ -63,7 +63,7 @@ def test_a_new_row_trains_only_itself(finished: Project, tmp_path: Path) -> None
 def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project, tmp_path: Path) -> None:
     jobs = jobs_with(finished, tmp_path, {"corpora": {"prose": {"training": {"steps": 7}}}})
     assert {job for job in jobs if "recall" in job} == set()
-    assert rules(jobs) == {"train_model", "tables"}
+    assert rules(jobs) == {"train_model", "tables", "explorer"}
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_training_settings_of_one_corpus_leave_the_other_alone(finished: Project
         ({"device": "cuda", "launch": "workflow/accelerate/gpu_8.yaml"}, set()),
         ({"statistics": {"bootstrap": 200}}, OF_MODELS),
         ({"knockout": {"calibration": 5}}, {"lookup_model", *OF_LOOKUPS}),
-        ({"theory": {"beta": 3.0}}, {"theory", "figure_theory", "claims"}),
+        ({"theory": {"beta": 3.0}}, {"theory", "figure_theory", "claims", "explorer"}),
         ({"deepseek": {"stand_in": {"width": 32}}}, {"stand_in", *OF_STAND_INS}),
         ({"deepseek": {"needle": {"seed": 5}}}, OF_STAND_INS),
         ({"deepseek": {"needle": {"batch": 5}, "layer_knockout": {"chunk_tokens": 5}}}, set()),
         ({"deepseek": {"layer_knockout": {"calibration": 5}}}, {"layer_knockout_model", *OF_NEEDLES} - {"tables"}),
-        ({"cycling": {"shifts": [1]}}, {"cycling_model", "figure_6", "claims"}),
+        ({"cycling": {"shifts": [1]}}, {"cycling_model", "figure_6", "claims", "explorer"}),
     ],
     ids=[
         "prompts",
@@ -112,10 +112,11 @@ def test_a_section_reruns_the_stages_that_read_it(
         ("deepseek/standin.py", {"stand_in", *OF_STAND_INS}),
         ("deepseek/needle.py", OF_STAND_INS),
         ("serving/store.py", {"needle_model", *OF_NEEDLES}),
-        ("theory/coverage.py", {"theory", "figure_theory", "claims"}),
-        ("claims/report.py", {"claims"}),
-        ("figures/figure_2.py", {"figure_2"}),
-        ("figures/figure_1_layers.py", {"figure_1"}),
+        ("theory/coverage.py", {"theory", "figure_theory", "claims", "explorer"}),
+        ("claims/report.py", {"claims", "explorer"}),
+        ("explorer/page/accuracy.js", {"explorer"}),
+        ("figures/figure_2.py", {"figure_2", "explorer"}),
+        ("figures/figure_1_layers.py", {"figure_1", "explorer"}),
         ("figures/needle_table.py", {"tables"}),
         ("tracking.py", set()),
         ("cli.py", set()),
@@ -136,10 +137,10 @@ def test_what_only_readers_of_results_import_repeats_no_model_and_no_lookup(proj
     assert not rules(project.jobs(*SMOKE)) & {"data", "train_model", "lookup_model", "cycling_model"}
 
 
-def test_an_edit_of_a_notebook_redraws_its_figure(project: Project) -> None:
+def test_an_edit_of_a_notebook_redraws_its_figure_and_the_page_that_links_to_it(project: Project) -> None:
     path = project.folder / "notebooks/figure_2.ipynb"
     path.write_text(path.read_text() + "\n")
-    assert project.jobs(*SMOKE) == {"figure_2"}
+    assert project.jobs(*SMOKE) == {"figure_2", "explorer"}
 
 
 def test_bookkeeping_that_is_deleted_repeats_nothing(project: Project) -> None:

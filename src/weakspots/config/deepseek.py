@@ -34,6 +34,7 @@ class StandInShape(Section):
     ] = Field(min_length=1, description="the attention of each layer; full_attention: deepseek_v3 only")
     sliding_window: int = Field(16, ge=1, description="exact tokens that a query sees, itself included")
     seed: int = Field(42, description="of the initial weights and the order of the data")
+    steps: int | None = Field(None, ge=1, description="optimiser steps, instead of stand_in.training.steps")
 
     @model_validator(mode="after")
     def _layers_exist(self) -> StandInShape:
@@ -167,9 +168,10 @@ class StandIn(Section):
     experts: int = Field(2, ge=1, description="routed experts of a layer")
     training: StandInTraining
 
-    def optimisation(self, corpus: Training) -> Training:
-        """The corpus's training with what differs here; its last step is kept, and no gates are followed."""
-        changed = self.training.model_dump() | {"checkpoint_steps": [self.training.steps]}
+    def optimisation(self, corpus: Training, steps: int | None = None) -> Training:
+        """The corpus's training with what differs here, `steps` above all; no gates are followed."""
+        steps = steps or self.training.steps
+        changed = self.training.model_dump() | {"steps": steps, "checkpoint_steps": [steps]}
         return Training.model_validate(corpus.model_dump() | changed)
 
 

@@ -20,9 +20,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from weakspots.deepseek.prefill import continued_logits, prefill
 from weakspots.errors import UserError
 from weakspots.models import CLEAN
+from weakspots.serving.prefill import continued_logits, prefill
 
 
 def attentions(model: PreTrainedModel) -> list[nn.Module]:

@@ -45,7 +45,7 @@ def train(
     tokenizer = AutoTokenizer.from_pretrained(data / "tokenizer")
     torch.manual_seed(shape.seed)
     model = build(stand_in, shape, len(tokenizer), tokenizer.eos_token_id)
-    corpus = corpus.model_copy(update={"training": stand_in.optimisation(corpus.training)})
+    corpus = corpus.model_copy(update={"training": stand_in.optimisation(corpus.training, shape.steps)})
     return loop.run(model, shape.seed, corpus, data, folder, device)
 
 

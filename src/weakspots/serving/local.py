@@ -13,6 +13,10 @@ from weakspots.errors import UserError
 from weakspots.provenance import config_hash
 from weakspots.serving.answers import Answer, Prompt
 from weakspots.serving.loading import load, version
+from weakspots.serving.prefill import next_token_logits
+
+_CHUNK = 2048
+"""Tokens of a prompt that are read at a time; longer prompts go through the model's cache."""
 
 
 class Local:
@@ -67,7 +71,10 @@ class Local:
     @torch.inference_mode()
     def _batch(self, prompts: Sequence[Prompt], length: int) -> list[Answer]:
         tokens = torch.tensor([list(ids) for _, ids in prompts], device=self._model.device)  # [B, T]
-        logits = self._model(input_ids=tokens, logits_to_keep=1, use_cache=False).logits[:, -1].float()
+        if length > _CHUNK:  # one pass would need memory for all pairs of tokens
+            logits = next_token_logits(self._model, tokens, _CHUNK).float()
+        else:
+            logits = self._model(input_ids=tokens, logits_to_keep=1, use_cache=False).logits[:, -1].float()
         logprobs = logits.log_softmax(dim=-1)  # [B, vocabulary]
         if logprobs.isnan().any():
             raise UserError(f"{self.name} computes no numbers (NaN): its weights are damaged, or need dtype float32")

@@ -1,0 +1,111 @@
+"""A weakness of the model or of the server: the same prompts on two backends, paired.
+
+Two backends of one model disagree on some prompts anyway (other arithmetic, near ties). A fault of one of them is told
+by its place: more answers lost at one phase than anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from weakspots.audit.decide import KINDS, Finding, positions
+from weakspots.audit.design import Design, phase, phases
+from weakspots.audit.prompts import Batch
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The phase at which one backend loses most answers that the other has.
+
+    `worse` is 0 or 1, the backend that loses. `here` and `elsewhere` are percent of prompts that only the other backend
+    answers rightly, at that phase and at the others. `p_value` is corrected for all phases, periods and directions.
+    """
+
+    found: bool
+    p_value: float
+    worse: int
+    kind: str
+    period: int
+    phase: int
+    here: float
+    elsewhere: float
+    disagreement: float
+
+
+def exact_p_value(lost: np.ndarray, here: np.ndarray, row: np.ndarray) -> float:
+    """The probability of as many or more `lost` prompts [n] `here` [n], both boolean, if the place did not matter.
+
+    Exact, given how many prompts of every mapping (`row` [n]) are lost and how many are here: each mapping's lost
+    prompts fall on any of its prompts alike (hypergeometric), and mappings add up (convolution). With one mapping it is
+    Fisher's exact test. A constant rate of losses, also one that differs between mappings, leaves it valid.
+    """
+    columns = (np.bincount(row, some).astype(int).tolist() for some in (np.ones(len(row)), lost, here))
+    groups = Counter(zip(*columns, strict=True))
+    total = np.ones(1)
+    for (prompts, gone, places), times in groups.items():
+        if gone and places:
+            total = np.convolve(total, _repeated(stats.hypergeom.pmf(range(gone + 1), prompts, gone, places), times))
+    return float(min(1.0, total[int((lost & here).sum()) :].sum()))
+
+
+def _repeated(chances: np.ndarray, times: int) -> np.ndarray:
+    """The distribution of the sum of `times` draws."""
+    result = np.ones(1)
+    while times:
+        if times % 2:
+            result = np.convolve(result, chances)
+        chances, times = np.convolve(chances, chances), times // 2
+    return result
+
+
+def paired(batch: Batch, first: np.ndarray, second: np.ndarray, design: Design, level: float) -> Paired:
+    """The exact test at every phase of every period, for either kind of phase and either backend (Bonferroni)."""
+    row = np.unique(batch.mapping, return_inverse=True)[1]
+    best, tests = None, 0
+    for worse, lost in enumerate((second & ~first, first & ~second)):
+        for kind in KINDS:
+            for period in design.periods:
+                labels = phase(positions(batch, kind), period)
+                tests += phases(period)
+                for number in range(phases(period)):
+                    here = labels == number
+                    if not here.any() or here.all() or lost[here].mean() <= lost.mean():
+                        continue  # fewer than expected: its p-value is above a half or so, and never the smallest
+                    chance = exact_p_value(lost, here, row)
+                    if best is None or chance < best[0]:
+                        shares = 100 * float(lost[here].mean()), 100 * float(lost[~here].mean())
+                        best = chance, worse, kind, period, number, *shares
+    disagreement = 100 * float((first != second).mean())
+    if best is None:
+        return Paired(False, 1.0, 0, KINDS[0], max(design.asked), 0, 0.0, 0.0, disagreement)
+    p_value = min(1.0, tests * best[0])
+    return Paired(p_value <= level, p_value, *best[1:], disagreement)
+
+
+def attribute(one: Sequence[Finding], other: Sequence[Finding], test: Paired, names: Sequence[str]) -> tuple[str, str]:
+    """Whose weakness it is: "server", "model", "both", "unclear" or "none"; and a sentence.
+
+    "server" means that one backend alone has it: with a model loaded here as the other one, the server.
+    """
+    shared = [(a.kind, a.period) for a, b in zip(one, other, strict=True) if a.found and b.found]
+    alone = [a.kind for a, b in zip(one, other, strict=True) if a.found != b.found]
+    both = " and ".join(f"{kind} phase modulo {period}" for kind, period in shared)
+    if test.found:
+        where = "the target stands" if test.kind == "needle" else "the prompt's length is"
+        sentence = (
+            f"A fault of {names[test.worse]} alone: where {where} at phase {test.phase} modulo {test.period} it loses "
+            f"{test.here:.0f} % of the prompts that the other answers, elsewhere {test.elsewhere:.1f} % "
+            f"(exact paired test, p = {test.p_value:.2g})."
+        )
+        return ("both", f"{sentence} Besides, both share a weakness: {both}.") if shared else ("server", sentence)
+    same = f"they disagree on {test.disagreement:.1f} % of the prompts, and no more at any phase than at others"
+    if shared:
+        return "model", f"A weakness of the model: both backends have it ({both}); {same}."
+    if alone:
+        return "unclear", f"Only one backend shows a weakness ({alone[0]} phase), but their difference is not settled."
+    return "none", f"Neither backend shows a periodic weak spot; {same}."

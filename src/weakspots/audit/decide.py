@@ -1,0 +1,150 @@
+"""From the answers so far to what may be said about one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weakspots import statistics
+from weakspots.audit.design import Design, phase, phases
+from weakspots.audit.evidence import Profile, Sample, comparisons, periodicity
+from weakspots.audit.prompts import Batch
+
+KINDS = ("needle", "tail")
+"""needle: the target's token index modulo the period matters; tail: the prompt's length does."""
+
+FLOOR, CEILING = 0.05, 0.97
+"""Mean accuracy at which a phase can hardly show."""
+
+
+@dataclass(frozen=True)
+class PhaseAccuracy:
+    """Percent correct at one phase, with an interval (Wilson's, prompts divided by the design effect of mappings)."""
+
+    phase: int
+    accuracy: float
+    low: float
+    high: float
+    prompts: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one kind of phase does. Gaps are percentage points, best minus worst phase.
+
+    `gap` is the difference seen, which noise makes too large; the true one is between `gap_low` and `gap_high`.
+    `p_value` is corrected for the periods scanned and for both kinds of phase.
+    """
+
+    kind: str
+    found: bool
+    period: int
+    p_value: float
+    effect_size: float
+    gap: float
+    gap_low: float
+    gap_high: float
+    by_phase: tuple[PhaseAccuracy, ...]
+
+    @property
+    def worst(self) -> PhaseAccuracy:
+        return min(self.by_phase, key=lambda found: found.accuracy)
+
+
+def positions(batch: Batch, kind: str) -> np.ndarray:
+    """[n] what the phase is taken of."""
+    return batch.needle if kind == "needle" else batch.length
+
+
+def finding(
+    batch: Batch, correct: np.ndarray, design: Design, kind: str, level: float, confidence: float, seed: int
+) -> Finding:
+    """What the answers say about one kind of phase, at a look that may spend `level` on it.
+
+    Without a finding the profile shown is that of the longest period asked for, if there was one, else of the period
+    that stands out most.
+    """
+    sample = Sample(batch.mapping, positions(batch, kind), correct.astype(float))
+    share = level / len(KINDS)
+    best = periodicity(sample, design.periods, level=share, seed=seed)
+    found = best.p_value <= share
+    profiles = {period: Profile.of(sample, period) for period in design.periods}
+    pairs = comparisons(design.periods)
+    low = max(profile.least_gap(share, pairs) for profile in profiles.values()) if found else 0.0
+    high = max(profiles[period].most_gap(level) for period in {*design.asked, *([best.period] if found else [])})
+    shown = best.period if found or len(design.asked) > 3 else max(design.asked)
+    by_phase = accuracy_by_phase(batch.mapping, sample.position, correct, shown, confidence)
+    return Finding(
+        kind=kind,
+        found=found,
+        period=shown,
+        p_value=min(1.0, len(KINDS) * best.p_value),
+        effect_size=best.share,
+        gap=float(100 * np.ptp(profiles[shown].effect)),
+        gap_low=100 * low,
+        gap_high=100 * max(low, min(high, 1.0)),
+        by_phase=by_phase,
+    )
+
+
+def accuracy_by_phase(
+    mapping: np.ndarray, position: np.ndarray, correct: np.ndarray, period: int, confidence: float
+) -> tuple[PhaseAccuracy, ...]:
+    """Accuracy at every phase. Prompts of a mapping are alike, so they count for less than as many independent ones."""
+    labels, row = phase(position, period), np.unique(mapping, return_inverse=True)[1]
+    shown = []
+    for number in range(phases(period)):
+        here = labels == number
+        count = int(here.sum())
+        if not count:
+            continue
+        share = correct[here].mean()
+        clusters = np.bincount(row[here], correct[here] - share)
+        held = len(np.unique(row[here]))
+        variance = float(np.square(clusters).sum()) / count**2
+        effective = float(np.clip(share * (1 - share) / variance, held / 2, count)) if variance > 0 else float(held)
+        low, high = statistics.wilson(share * effective, effective, confidence)
+        shown.append(PhaseAccuracy(number, float(100 * share), float(low), float(high), count))
+    return tuple(shown)
+
+
+def settled(findings: Sequence[Finding], limit: float) -> bool:
+    """Whether more prompts would not change the verdict: the gap is surely above `limit` points, or surely below."""
+    return any(found.gap_low > limit for found in findings) or all(found.gap_high < limit for found in findings)
+
+
+def verdict(findings: Sequence[Finding], accuracy: float, periods: Sequence[int], gap: float, confidence: float) -> str:
+    """One sentence. `accuracy` is the mean, between 0 and 1."""
+    found = [one for one in findings if one.found]
+    sure = f"with {100 * confidence:g} % confidence"
+    if found:
+        where = {"needle": "where the target stands", "tail": "how long the prompt is"}
+        parts = [f"{where[one.kind]} modulo {one.period}" for one in found]
+        one = max(found, key=lambda some: some.gap)
+        best = max(one.by_phase, key=lambda some: some.accuracy)
+        least = f"at least {one.gap_low:.0f} points" if one.gap_low >= 0.5 else "of a size not settled yet"
+        return (
+            f"Accuracy depends on {' and on '.join(parts)}: {best.accuracy:.0f} % at phase {best.phase}, "
+            f"{one.worst.accuracy:.0f} % at phase {one.worst.phase} (a gap {least} {sure}, p = {one.p_value:.2g})."
+        )
+    high = max(one.gap_high for one in findings)
+    names = _listed(periods)
+    if accuracy <= FLOOR:
+        return f"No verdict: {100 * accuracy:.0f} % of the answers are right, and at the floor no phase can show."
+    ceiling = " But accuracy is at the ceiling, where a phase can hardly show." if accuracy >= CEILING else ""
+    if high < gap:
+        return f"No periodic weak spot at {names}: a gap of more than {high:.1f} points is ruled out {sure}.{ceiling}"
+    return f"No periodic weak spot found at {names}; gaps up to {high:.0f} points are not ruled out.{ceiling}"
+
+
+def _listed(periods: Sequence[int]) -> str:
+    first, last = periods[0], periods[-1]
+    if len(periods) > 2 and list(periods) == list(range(first, last + 1)):
+        return f"periods {first} to {last}"
+    if len(periods) == 1:
+        return f"period {first}"
+    if len(periods) > 6:
+        return f"{len(periods)} periods from {first} to {last}"
+    return f"periods {', '.join(map(str, periods[:-1]))} and {last}"

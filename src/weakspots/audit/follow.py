@@ -1,0 +1,79 @@
+"""The loop of an audit: ask some more mappings, look, stop when the verdict is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from weakspots.audit.compare import Paired, paired
+from weakspots.audit.decide import KINDS, Finding, finding, settled
+from weakspots.audit.design import Design
+from weakspots.audit.prompts import Batch
+from weakspots.audit.sequential import Look
+
+Ask = Callable[[int, int], tuple[Batch, list[np.ndarray]]]
+"""From the first mapping and a count to their prompts and, per backend, which answers [n] are right."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """After the last look: all prompts, what was right and what was found per backend, and the paired test of two."""
+
+    batch: Batch
+    correct: list[np.ndarray]
+    findings: list[list[Finding]]
+    test: Paired | None
+    mappings: int
+    looks: int
+    settled: bool
+
+
+def follow(
+    ask: Ask,
+    design: Design,
+    looks: Sequence[Look],
+    limit: float,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Seen:
+    """Asks and looks until the verdict is settled (`decide.settled`), at the last look at the latest.
+
+    With two backends it is settled when the paired test finds a fault of one of them, or when neither shows anything
+    and gaps of `limit` points are ruled out for both.
+    """
+    batch, correct, findings, test, before = None, [], [], None, 0
+    for look in looks:
+        more, right = ask(before, look.mappings - before)
+        batch, before = more if batch is None else joined(batch, more), look.mappings
+        correct = [np.append(*both) for both in zip(correct, right, strict=True)] if correct else right
+        latest = [
+            [finding(batch, seen, design, kind, look.level, confidence, seed) for kind in KINDS] for seen in correct
+        ]
+        findings = [
+            [_kept(new, old) for new, old in zip(*both, strict=True)]
+            for both in zip(latest, findings or latest, strict=True)
+        ]
+        done = all(settled(some, limit) for some in findings)
+        if len(correct) > 1:
+            compared = paired(batch, *correct, design, look.level)
+            test = test if test and test.found and not compared.found else compared
+            done = test.found or (done and not any(one.found for some in findings for one in some))
+        if done:
+            break
+    return Seen(batch, correct, findings, test, before, looks.index(look) + 1, done)
+
+
+def _kept(latest: Finding, earlier: Finding) -> Finding:
+    """A finding stays one, and so does what was ruled out: each look had its own share of the error rate."""
+    low = max(latest.gap_low, earlier.gap_low)
+    high = max(low, min(latest.gap_high, earlier.gap_high))
+    return replace(latest, found=latest.found or earlier.found, gap_low=low, gap_high=high)
+
+
+def joined(one: Batch, other: Batch) -> Batch:
+    """The prompts of both."""
+    values = ((getattr(one, field.name), getattr(other, field.name)) for field in fields(Batch))
+    return Batch(*(a + b if isinstance(a, list) else np.concatenate([a, b]) for a, b in values))

@@ -1,0 +1,125 @@
+"""The verdicts on all claims, with the published figure beside each and links to the table and figure behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from weakspots import tables
+from weakspots.claims import (
+    cycling,
+    deepseek_completion,
+    deepseek_layers,
+    deepseek_needle,
+    gates,
+    knockouts,
+    lookup,
+    theory,
+)
+from weakspots.config import load
+from weakspots.config.deepseek import STAGES as DEEPSEEK
+from weakspots.explorer import published_claims
+from weakspots.explorer.plain import number
+from weakspots.results import Results
+from weakspots.theory.columns import COLUMNS as THEORY
+from weakspots.workflow import Layout
+
+KINDS = {
+    "code_completion": deepseek_completion.CLAIMS,
+    "needle": deepseek_needle.CLAIMS,
+    "layer_knockout": deepseek_layers.CLAIMS,
+    "lookup": lookup.CLAIMS,
+    "knockout": knockouts.CLAIMS,
+    "gates": gates.CLAIMS,
+    "cycling": cycling.CLAIMS,
+    "theory": theory.CLAIMS,
+}
+"""What kind of table each claim is judged by: a claim that is added to one of these has its links."""
+
+FIGURES = {
+    **dict.fromkeys(DEEPSEEK, ("figure_1",)),
+    "lookup": ("figure_2",),
+    "knockout": ("figure_3",),
+    "gates": ("figure_4", "figure_5"),
+    "cycling": ("figure_6",),
+    "theory": (
+        "figure_theory_theorem_1",
+        "figure_theory_theorem_2",
+        "figure_theory_coverage",
+        "figure_theory_retrieval",
+    ),
+}
+"""The figures that show each kind of table."""
+
+
+def read(results: Results, layout: Layout) -> list[dict] | None:
+    """Every claim in the order of its table, with its parts; None if the claims have not been judged."""
+    path = Path(layout.claims("parquet"))
+    if not path.exists():
+        return None
+    frame, corpus = tables.read(path, "claims"), load(layout.config).lookup.corpus
+    kinds = {claim.id: kind for kind, claims in KINDS.items() for claim in claims}
+    found = []
+    for name, rows in frame.groupby("claim", sort=False):
+        kind = kinds.get(name)
+        whole = rows[rows["model"].isna()].iloc[0]
+        found.append(
+            {
+                "id": name,
+                "section": whole["section"],
+                "text": whole["text"],
+                **_verdict(whole),
+                "published": published_claims.of(name),
+                "figures": _links(layout, (layout.figure(figure, "png") for figure in FIGURES.get(kind, ()))),
+                "tables": _links(layout, map(layout.theory, THEORY)) if kind == "theory" else [],
+                "parts": [
+                    {
+                        "model": part["model"],
+                        "label": _label(results, kind, part["model"]),
+                        "padding": part["padding"] if isinstance(part["padding"], str) else None,
+                        **_verdict(part),
+                        "published": published_claims.of_part(kind, part["model"], part["padding"]),
+                        "table": next(iter(_links(layout, _table(layout, corpus, kind, part))), None),
+                    }
+                    for _, part in rows[rows["model"].notna()].iterrows()
+                ],
+            }
+        )
+    return found
+
+
+def _label(results: Results, kind: str | None, model: str) -> str | None:
+    """A run's name; None for what is no run, such as a shape of the theory."""
+    if kind in DEEPSEEK:
+        return results.deepseek[model].label if model in results.deepseek else None
+    return results.models[model].label() if model in results.models else None
+
+
+def _verdict(row: pd.Series) -> dict:
+    return {
+        "status": row["status"],
+        "value": row["value"],
+        "n": None if pd.isna(row["n"]) else int(row["n"]),
+        "seeds": row["seeds"] if isinstance(row["seeds"], str) else None,
+        "low": number(row["low"]),
+        "high": number(row["high"]),
+    }
+
+
+def _table(layout: Layout, corpus: str, kind: str | None, part: pd.Series) -> list[str]:
+    """The table that this part is judged by, if it is one of a model's."""
+    model, padding = part["model"], part["padding"]
+    if kind in ("lookup", "knockout") and isinstance(padding, str):
+        return [getattr(layout, kind)(model, padding)]
+    if kind in DEEPSEEK:
+        return [layout.deepseek(model, kind)]
+    if kind == "gates":
+        return [layout.gates(corpus, model)]
+    return [layout.cycling(model)] if kind == "cycling" else []
+
+
+def _links(layout: Layout, paths: Iterable[str]) -> list[str]:
+    """Those paths that exist, as seen from the page, which lies in the layout's folder."""
+    return [Path(path).relative_to(layout.root).as_posix() for path in paths if Path(path).exists()]

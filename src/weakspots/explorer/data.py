@@ -1,0 +1,58 @@
+"""Everything the page shows, as plain data for JSON. What has not been run is absent or None, never zero."""
+
+from __future__ import annotations
+
+from weakspots.explorer import claims, colours, deepseek, lookups, mechanism, theirs
+from weakspots.models import ModelRow
+from weakspots.records import animals, names
+from weakspots.results import Results
+from weakspots.workflow import Layout
+
+WORDS = 24
+"""Words of the window illustration: two windows of the longest usual gate."""
+
+
+def collect(results: Results, layout: Layout) -> dict:
+    """The page's data: the results, the paper's figures beside them, and the claims of the folder of `layout`."""
+    return {
+        "scale": results.scale,
+        "modulus": modulus(results),
+        "confidence": results.statistics.confidence,
+        "bootstrap": results.statistics.bootstrap,
+        "colours": colours.all_colours(),
+        "models": {model: about(results, model, row) for model, row in results.models.items()},
+        "lookups": lookups.measure(results),
+        "knockouts": mechanism.knockouts(results),
+        "gates": mechanism.gate_statistics(results),
+        "cycling": mechanism.cycles(results),
+        "deepseek": deepseek.measure(results),
+        "published": theirs.published_curves(),
+        "words": illustration(),
+        "claims": claims.read(results, layout),
+    }
+
+
+def about(results: Results, model: str, row: ModelRow) -> dict:
+    """What a run is."""
+    losses = {corpus: round(losses[model], 4) for corpus, losses in results.losses.items() if model in losses}
+    return {
+        "label": row.label(),
+        "compressed": row.compressed,
+        "window": row.window if row.compressed else None,
+        "stride": row.period,
+        "kvHeads": row.kv_heads,
+        "gate": row.gate if row.compressed else None,
+        "tied": row.tied,
+        "like": results.full_attention_like(model) if row.compressed else None,
+        "losses": losses,
+    }
+
+
+def modulus(results: Results) -> int | None:
+    """Positions by which accuracy is grouped; None before any lookup."""
+    return next((outcomes.shape[1] for outcomes in results.outcomes.values()), None)
+
+
+def illustration() -> list[str]:
+    """Words of the lookup, keys and names in turn, for the window illustration."""
+    return [word for record in zip(animals(), names(), strict=False) for word in record][:WORDS]
