@@ -63,7 +63,7 @@ test: $(READY) $(SERVING) $(BROWSER)
 	snakefmt --check Snakefile workflow
 	snakemake --lint
 	python -c 'import importlib, pkgutil, weakspots; [importlib.import_module(m.name) for m in pkgutil.walk_packages(weakspots.__path__, "weakspots.")]'
-	pytest -x -q -n 2 --dist loadfile
+	pytest -x -q -n 2 --dist loadfile --ignore tests/lineage
 	snakemake --dry-run --quiet
 	snakemake --dry-run --quiet $(SMOKE)
 	snakemake --dry-run --quiet --configfile workflow/scales/paper.yaml
