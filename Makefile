@@ -63,15 +63,15 @@ test: $(READY) $(SERVING) $(BROWSER)
 	snakefmt --check Snakefile workflow
 	snakemake --lint
 	python -c 'import importlib, pkgutil, weakspots; [importlib.import_module(m.name) for m in pkgutil.walk_packages(weakspots.__path__, "weakspots.")]'
-	pytest -x -q -n 2 --dist loadfile --ignore tests/lineage
+	pytest -x -q -n 2 --dist loadfile --ignore tests/after_smoke
 	snakemake --dry-run --quiet
 	snakemake --dry-run --quiet $(SMOKE)
 	snakemake --dry-run --quiet --configfile workflow/scales/paper.yaml
 	rm -rf results/smoke
 	time timeout 240 snakemake $(SMOKE)
 	! grep -r "MLflow could not" results/smoke/logs
-	pytest -q tests/lineage
 	snakemake $(SMOKE) 2>&1 | grep 'Nothing to be done'
+	pytest -q tests/after_smoke
 
 .PHONY: test-slurm
 test-slurm: export OMP_NUM_THREADS := 1
