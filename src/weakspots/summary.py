@@ -20,6 +20,7 @@ import psutil
 
 from weakspots import tables
 from weakspots.building import writing
+from weakspots.errors import UserError
 from weakspots.provenance import git_commit
 from weakspots.workflow import Layout
 
@@ -62,7 +63,10 @@ def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
 def write(layout: Layout) -> Path:
     """Writes SUMMARY.md beside the results of a scale; returns its path."""
     path = Path(layout.root) / "SUMMARY.md"
-    verdicts = tables.read(layout.claims("parquet"), "claims") if Path(layout.claims("parquet")).exists() else None
+    try:
+        verdicts = tables.read(layout.claims("parquet"), "claims")
+    except (UserError, OSError, ValueError):  # missing, or of another version: the rest of the page is true anyway
+        verdicts = None
     with writing(path) as partial:
         partial.write_text("\n".join(_lines(layout, stage_times(layout.root), verdicts)) + "\n")
     return path

@@ -103,6 +103,7 @@ def test_a_fault_of_one_backend_is_told_from_a_weakness_of_the_model() -> None:
     for pair, worse in (((faulty, healthy), 0), ((healthy, faulty), 1)):
         length = asked(pair[0], compare=pair[1]).lengths[0]
         assert length.whose == "server" and "fault of faulty alone" in length.attribution
+        assert length.settled and length.prompts < length.prompts_planned  # nothing more is asked then
         assert (length.paired.worse, length.paired.kind, length.paired.period, length.paired.phase) == (
             worse,
             "tail",
