@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from readers import Reader, serving, word_tokenizer
+from program_readers import Reader, serving, word_tokenizer
 
 from weakspots import cli
 from weakspots.audit import Report, audit
