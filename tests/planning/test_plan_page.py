@@ -94,7 +94,7 @@ def test_an_unknown_is_a_key_of_the_paper_scale_marked_as_our_choice(key: str, v
 
 
 def test_every_choice_of_the_paper_scale_is_in_the_table() -> None:
-    """But for how the machine is used, which changes no result, and DeepSeek's tests, which have a page of their own."""
+    """But for how the machine is used, which changes no result, and for DeepSeek, which has a page of its own."""
     chosen = {key for key, line in lines_of(PAPER).items() if re.search(r"#.*\bC\b", line)}
     chosen = {key for key in chosen if not key.startswith("deepseek.")}
     sections = {"corpora.web.source", "corpora.web.tokenizer"}
