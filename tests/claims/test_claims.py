@@ -207,6 +207,9 @@ def test_the_table_fits_its_schema_and_reads_back_to_the_same_page(tmp_path):
     tables.write(frame, tmp_path / "claims.parquet", "claims", {})
     page = claims.to_markdown(tables.read(tmp_path / "claims.parquet", "claims"))
     assert page == claims.to_markdown(frame)
+    for row in page.splitlines():  # every verdict has the paper's figure beside it, and what it rests on
+        if row.startswith("| Full attention is flat"):
+            assert "full-8kv gap" in row and "[figure_2](figures/figure_2.png), [tables](lookup/)" in row
     assert "2 fail, 1 not run" in page  # uniform averaging, no good mean; overlap
     for claim in claims.CLAIMS:
         assert claim.text in page

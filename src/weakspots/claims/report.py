@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from weakspots.claims import evidence, published_claims
 from weakspots.claims.verdicts import Claim, Verdict
 
 _COUNTED = (("holds", "hold"), ("fails", "fail"), ("not run", "not run"))
@@ -41,9 +42,17 @@ def to_markdown(frame: pd.DataFrame) -> str:
         "gates are correlated with losses).",
         "",
         *_markdown_table(
-            ["claim", "verdict", "measured", "n", "seeds"],
+            ["claim", "verdict", "measured", "n", "seeds", "published", "see"],
             [
-                [row["text"], f"**{row['status']}**", row["value"], _count(row["n"]), row["seeds"]]
+                [
+                    row["text"],
+                    f"**{row['status']}**",
+                    row["value"],
+                    _count(row["n"]),
+                    row["seeds"],
+                    published_claims.of(row["claim"]),
+                    _links(row["claim"]),
+                ]
                 for _, row in whole.iterrows()
             ],
         ),
@@ -64,6 +73,15 @@ def to_markdown(frame: pd.DataFrame) -> str:
         header = ["model", "padding", "verdict", "measured", "interval", "n", "seed"]
         lines += ["", f"## {name}", "", parts["text"].iloc[0], "", *_markdown_table(header, cells)]
     return "\n".join(lines) + "\n"
+
+
+def _links(claim: str) -> str | None:
+    """Figures and tables behind a claim, as links from the page's own folder."""
+    kind = evidence.kind_of(claim)
+    if kind is None:
+        return None
+    figures = [f"[{name}](figures/{name}.png)" for name in evidence.FIGURES[kind]]
+    return ", ".join([*figures, f"[tables]({evidence.TABLES[kind]}/)"])
 
 
 def to_terminal(frame: pd.DataFrame) -> str:

@@ -8,50 +8,14 @@ from pathlib import Path
 import pandas as pd
 
 from weakspots import tables
-from weakspots.claims import (
-    cycling,
-    deepseek_completion,
-    deepseek_layers,
-    deepseek_needle,
-    gates,
-    knockouts,
-    lookup,
-    theory,
-)
+from weakspots.claims import published_claims
+from weakspots.claims.evidence import FIGURES, KINDS
 from weakspots.config import load
 from weakspots.config.deepseek import STAGES as DEEPSEEK
-from weakspots.explorer import published_claims
 from weakspots.explorer.plain import number
 from weakspots.results import Results
 from weakspots.theory.columns import COLUMNS as THEORY
 from weakspots.workflow import Layout
-
-KINDS = {
-    "code_completion": deepseek_completion.CLAIMS,
-    "needle": deepseek_needle.CLAIMS,
-    "layer_knockout": deepseek_layers.CLAIMS,
-    "lookup": lookup.CLAIMS,
-    "knockout": knockouts.CLAIMS,
-    "gates": gates.CLAIMS,
-    "cycling": cycling.CLAIMS,
-    "theory": theory.CLAIMS,
-}
-"""What kind of table each claim is judged by: a claim that is added to one of these has its links."""
-
-FIGURES = {
-    **dict.fromkeys(DEEPSEEK, ("figure_1",)),
-    "lookup": ("figure_2",),
-    "knockout": ("figure_3",),
-    "gates": ("figure_4", "figure_5"),
-    "cycling": ("figure_6",),
-    "theory": (
-        "figure_theory_theorem_1",
-        "figure_theory_theorem_2",
-        "figure_theory_coverage",
-        "figure_theory_retrieval",
-    ),
-}
-"""The figures that show each kind of table."""
 
 
 def read(results: Results, layout: Layout) -> list[dict] | None:
