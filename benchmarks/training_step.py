@@ -19,6 +19,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from weakspots.config import load
 from weakspots.models import ModelRow
+from weakspots.planning.counts import flops_per_token
+from weakspots.training.throughput import matmul_rate, peak_memory
 from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 BAR = 1.2
@@ -70,12 +72,11 @@ def main() -> int:
         return WeakSpotsForCausalLM(WeakSpotsConfig.of(row, config.backbone, vocabulary))
 
     shape = WeakSpotsConfig.of(ModelRow(attention="full"), config.backbone, vocabulary)
-    models = {
-        "transformers Qwen3": qwen3(shape),
-        "full attention": ours(ModelRow(attention="full")),
-        "W8/S8": ours(ModelRow()),
-        "W8/S4": ours(ModelRow(stride=4)),
-    }
+    rows = {"full attention": ModelRow(attention="full"), "W8/S8": ModelRow(), "W8/S4": ModelRow(stride=4)}
+    models = {"transformers Qwen3": qwen3(shape), **{name: ours(row) for name, row in rows.items()}}
+    rate = matmul_rate(torch.device("cpu"), "float32")
+    shares = {name: flops_per_token(row, config.backbone, vocabulary, length) / rate for name, row in rows.items()}
+    shares["transformers Qwen3"] = shares["full attention"]
     optimizers = {name: torch.optim.AdamW(model.parameters(), fused=True) for name, model in models.items()}
     print(f"batch {batch} x {length} tokens, {arguments.threads} thread(s), median of {arguments.rounds} steps")
     ratios = {}
@@ -89,9 +90,15 @@ def main() -> int:
         medians = {name: statistics.median(values) for name, values in times.items()}
         for name, seconds in medians.items():
             ratio = medians["transformers Qwen3"] / seconds
-            speed = batch * length / seconds / 1e3
-            print(f"  loss on {what:10s}  {name:20s} {1e3 * seconds:7.1f} ms  {speed:6.1f}k tokens/s  {ratio:5.2f}x")
+            speed = batch * length / seconds
+            # the count is for a loss on all tokens: with fewer, some of it is not computed
+            used = f"{100 * speed * shares[name]:3.0f} % MFU" if what == "all tokens" else " " * 9
+            print(
+                f"  loss on {what:10s}  {name:20s} {1e3 * seconds:7.1f} ms  {speed / 1e3:6.1f}k tokens/s  {used}  "
+                f"{ratio:5.2f}x"
+            )
         ratios[what] = medians["transformers Qwen3"] / medians["full attention"]
+    print(f"a large product: {rate / 1e9:.0f} GFLOP/s; peak memory {peak_memory(torch.device('cpu')):.1f} GiB")
     print(f"full attention against transformers' Qwen3: {ratios['answers']:.2f} (bar {BAR})")
     return 0 if ratios["answers"] >= BAR else 1
 

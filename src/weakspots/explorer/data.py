@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weakspots.explorer import claims, colours, deepseek, lookups, mechanism, theirs
+from weakspots.figures import style
 from weakspots.models import ModelRow
 from weakspots.records import animals, names
 from weakspots.results import Results
@@ -20,6 +21,7 @@ def collect(results: Results, layout: Layout) -> dict:
         "confidence": results.statistics.confidence,
         "bootstrap": results.statistics.bootstrap,
         "colours": colours.all_colours(),
+        "paddings": dict(style.PADDING_NAMES),
         "models": {model: about(results, model, row) for model, row in results.models.items()},
         "lookups": lookups.measure(results),
         "knockouts": mechanism.knockouts(results),

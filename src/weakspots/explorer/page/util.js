@@ -1,7 +1,7 @@
 // Reading the data, making elements, writing numbers. Text of the data only ever becomes text nodes and attributes.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const PADDINGS = { prefix: "prefix padding", in_sequence: "in-sequence padding" };
+const PADDINGS = data.paddings;
 
 /** An element; attributes that are functions are listeners, null and false are left out, children may be strings. */
 function h(tag, attributes, ...children) {
