@@ -289,7 +289,8 @@ def test_charts_follow_the_systems_light_or_dark(opened):
     opened.tab.emulate_media(color_scheme="dark")
     background = opened.tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert background == "rgb(20, 23, 27)"
-    line = opened.tab.evaluate(
-        "echarts.getInstanceByDom(document.querySelector('#view .chart')).getOption().xAxis[0].axisLabel.color"
+    # the chart is drawn again when the browser has told the page
+    opened.tab.wait_for_function(
+        "echarts.getInstanceByDom(document.querySelector('#view .chart'))"
+        ".getOption().xAxis[0].axisLabel.color === '#a0a9b3'"
     )
-    assert line == "#a0a9b3"
