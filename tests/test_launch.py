@@ -144,6 +144,7 @@ def test_the_files_for_a_cpu_start_processes_that_find_each_other(tmp_path: Path
         "total = accelerator.reduce(torch.tensor([1.0 + accelerator.process_index]))\n"
         "said = accelerator.num_processes, int(total), accelerator.mixed_precision, os.environ['OMP_NUM_THREADS']\n"
         "open(f'{__file__}-{accelerator.process_index}', 'w').write(' '.join(map(str, said)))\n"
+        "accelerator.end_training()\n"  # none leaves while another still talks to it
     )
     file = f"workflow/accelerate/{name}.yaml"
     words = shlex.split(launch.command(settings("cpu", file), training=True))
