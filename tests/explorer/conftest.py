@@ -90,7 +90,7 @@ def _touch(path: str) -> None:
     Path(path).touch()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: while playwright runs, this process cannot run an event loop of its own
 def browser() -> Iterator:
     """A headless Chromium; tests that need it are skipped, saying so, where there is none."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
