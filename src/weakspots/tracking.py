@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakspots.building import writing
+from weakspots.hashes import sha256
 from weakspots.mlflow_store import Settings, connect, lock
 
 if TYPE_CHECKING:
@@ -218,21 +219,23 @@ def content_hash(path: str | Path) -> str:
 
     A prepared corpus stands for itself by its manifest, which holds the hashes of its shards.
     """
-    path = Path(path)
-    path = _manifest(path) or path
+    return _content_hashes(Path(path))[Path(path)]
+
+
+def _content_hashes(path: Path) -> dict[Path, str]:
+    """`content_hash` of `path`, and of the files in a folder that is hashed by them; every file is read once."""
     if path.is_file():
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return {path: sha256(path)}
+    if (path / "manifest.json").is_file():
+        return {path: sha256(path / "manifest.json")}
+    files = {}
     digest = hashlib.sha256()
     for file in sorted(part for part in path.rglob("*") if part.is_file()):
         inside = file.relative_to(path)
         if not any(part.startswith(".") for part in inside.parts):
-            digest.update(f"{inside.as_posix()}\0{content_hash(file)}\0".encode())
-    return digest.hexdigest()
-
-
-def _manifest(folder: Path) -> Path | None:
-    return folder / "manifest.json" if (folder / "manifest.json").is_file() else None
+            files[file] = sha256(file)
+            digest.update(f"{inside.as_posix()}\0{files[file]}\0".encode())
+    return {path: digest.hexdigest(), **files}
 
 
 def _below(path: Path) -> str:
@@ -244,10 +247,12 @@ def _below(path: Path) -> str:
 def _tag(client: MlflowClient, run_id: str, role: str, paths: Iterable[str | Path]) -> None:
     from mlflow.entities import RunTag
 
-    named = [Path(path) for path in paths]
-    if role == "output":  # a reader may take a whole folder or one file of it
-        named += [file for path in named if not _manifest(path) for file in path.rglob("*") if file.is_file()]
-    tags = [RunTag(f"{role}/{_below(path)}"[:250], content_hash(path)) for path in dict.fromkeys(named)]
+    hashes: dict[Path, str] = {}
+    for path in map(Path, paths):
+        found = _content_hashes(path)
+        # of what was written, a reader may take a whole folder or one file of it
+        hashes |= found if role == "output" else {path: found[path]}
+    tags = [RunTag(f"{role}/{_below(path)}"[:250], noted) for path, noted in hashes.items()]
     for start in range(0, len(tags), 100):  # MLflow's limit for one request
         client.log_batch(run_id, tags=tags[start : start + 100])
 

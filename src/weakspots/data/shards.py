@@ -14,7 +14,6 @@ depends on the documents and the tokenizer only, not on batches, threads or inte
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from weakspots.errors import UserError
+from weakspots.hashes import sha256
 
 INDEX = "shards.jsonl"
 
@@ -96,7 +96,7 @@ class Sequences:
         if number not in self._open:
             arrays = {}
             for name, file in self._lines[number]["files"].items():
-                self._check(name, "sha256", file["sha256"], _sha256)
+                self._check(name, "sha256", file["sha256"], sha256)
                 arrays[name.split(".")[1]] = np.load(self.folder / name, mmap_mode="r")
             self._open[number] = arrays
         return self._open[number]
@@ -112,8 +112,3 @@ class Sequences:
 
 def _size(path: Path) -> int:
     return path.stat().st_size
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

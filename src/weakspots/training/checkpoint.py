@@ -7,7 +7,6 @@ Weights and optimiser moments are safetensors, everything else JSON. A checkpoin
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from weakspots.errors import UserError
+from weakspots.hashes import sha256
 
 _log = logging.getLogger(__name__)
 PARTIAL = "checkpoint.partial"
@@ -38,7 +38,7 @@ def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim
         save_file(dict(model.named_parameters()), partial / _FILES[0])
         save_file(_moments(optimizer), partial / _FILES[1])
         (partial / _FILES[2]).write_text(json.dumps(state))
-        (partial / "hashes.json").write_text(json.dumps({name: _sha256(partial / name) for name in _FILES}))
+        (partial / "hashes.json").write_text(json.dumps({name: sha256(partial / name) for name in _FILES}))
         for path in (*partial.iterdir(), partial):
             _to_disk(path)
     except (OSError, SafetensorError) as error:
@@ -63,7 +63,7 @@ def restore(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimiz
     for checkpoint in reversed(_all(folder)):
         try:
             hashes = json.loads((checkpoint / "hashes.json").read_text())
-            damaged = [name for name in _FILES if _sha256(checkpoint / name) != hashes[name]]
+            damaged = [name for name in _FILES if sha256(checkpoint / name) != hashes[name]]
         except (OSError, ValueError, KeyError):
             damaged = ["hashes.json"]
         if damaged:
@@ -109,8 +109,3 @@ def _to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
