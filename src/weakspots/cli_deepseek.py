@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from weakspots import workflow
 from weakspots.config import Config
 from weakspots.config.deepseek import DeepseekModel
 from weakspots.errors import UserError
+from weakspots.stages import manifest_of
 from weakspots.workflow import Layout
 
 _log = logging.getLogger("weakspots")
@@ -32,9 +32,7 @@ def stand_in(arguments: argparse.Namespace, config: Config, layout: Layout) -> N
     if shape is None:
         raise UserError(f"{arguments.model} is no stand-in: only {', '.join(settings.stand_ins)} are trained here")
     corpus, shards = config.corpora[settings.stand_in.corpus], Path(layout.data(settings.stand_in.corpus))
-    if not (shards / "manifest.json").exists():
-        raise UserError(f"{shards} holds no prepared corpus: run `weakspots data {settings.stand_in.corpus}` first")
-    digest = json.loads((shards / "manifest.json").read_text())["digest"]
+    digest = manifest_of(shards)["digest"]
     chosen = workflow.stand_in_settings(config, arguments.model)
     origin = provenance(chosen, "stand_in", shape.seed)
     output = Path(layout.stand_in(arguments.model))

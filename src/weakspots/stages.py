@@ -61,11 +61,9 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
     settings = workflow.train_settings(config, arguments.corpus, arguments.model)
     origin = provenance(settings, "train", row.seed)
     output, shards = Path(layout.model(arguments.corpus, arguments.model)), Path(layout.data(arguments.corpus))
-    if not (shards / "manifest.json").exists():
-        raise UserError(f"{shards} holds no prepared corpus: run `weakspots data {arguments.corpus}` first")
-    key = config_hash([settings, stage_digest("train"), _digest(shards)])
+    manifest = manifest_of(shards)
+    key = config_hash([settings, stage_digest("train"), manifest["digest"]])
     choose.select(config.backend, config.device)
-    manifest = json.loads((shards / "manifest.json").read_text())
     work = flops_per_token(row, config.backbone, manifest["vocabulary"], corpus.stages[-1].length)
     inputs = row, config.backbone, corpus, shards
     if not processes.is_main():  # it computes its share; the main process writes and tracks
@@ -74,7 +72,7 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
     with start_job(
         layout.tracking, f"train {arguments.corpus}/{arguments.model}", settings, origin, arguments.reads
     ) as job:
-        job.log_dataset(arguments.corpus, _digest(shards), shards)
+        job.log_dataset(arguments.corpus, manifest["digest"], shards)
         with building(output, key) as folder:
             result = loop.train(*inputs, folder, config.device, work)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
@@ -226,9 +224,11 @@ def explorer(arguments: argparse.Namespace, config: Config, layout: Layout) -> N
         job.log_artifacts(Path(layout.explorer))
 
 
-def _digest(shards: Path) -> str:
-    """The hash in the manifest of a prepared corpus, which stands for all its files."""
-    return json.loads((shards / "manifest.json").read_text())["digest"]
+def manifest_of(shards: Path) -> dict:
+    """The manifest of a prepared corpus; its `digest` stands for all files. Raises UserError where there is none."""
+    if not (shards / "manifest.json").exists():
+        raise UserError(f"{shards} holds no prepared corpus: run `weakspots data {shards.name}` first")
+    return json.loads((shards / "manifest.json").read_text())
 
 
 def _known(name: str, table: dict, key: str) -> None:
