@@ -46,7 +46,7 @@ def qwen3(shape: WeakSpotsConfig) -> Qwen3ForCausalLM:
 def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, labels: torch.Tensor) -> float:
     """Seconds of one forward, backward, clip and update."""
     begin = time.perf_counter()
-    model(input_ids=inputs, labels=labels).loss.backward()
+    model(input_ids=inputs, labels=labels, use_cache=False).loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()

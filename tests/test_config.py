@@ -49,6 +49,10 @@ def refused(change: dict) -> str:
         ({"corpora": {"recall": None}}, ["lookup.corpus", "recall"]),
         ({"corpora": {"prose": {"training": {"batch_tokens": 100}}}}, ["corpora.prose", "batch_tokens 100", "256"]),
         ({"lookup": {"paddings": ["suffix"]}}, ["lookup.paddings", "suffix"]),
+        ({"lookup": {"paddings": ["prefix", "prefix"]}}, ["lookup", "paddings", "twice"]),
+        ({"models": {"my row": {}}}, ["models", "'my row'", "letters"]),
+        ({"models": {"../up": {}}}, ["models", "'../up'"]),
+        ({"corpora": {"recall": {"models": []}}}, ["corpora.recall.models", "empty"]),
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
 )
@@ -68,6 +72,15 @@ def test_a_row_is_removed_by_null_and_overlays_merge():
     changed = config.parse(config.merge(LAPTOP, {"models": {"w8s8-1kv-tail": None, "w8s8-2kv": {"seed": 7}}}))
     assert "w8s8-1kv-tail" not in changed.models
     assert changed.models["w8s8-2kv"] == ModelRow(kv_heads=2, seed=7)
+
+
+def test_an_overlay_changes_the_kind_of_a_source_by_setting_the_old_keys_to_null():
+    other = {
+        "source": {"kind": "hub", "path": "some/set", "paths": None},
+        "tokenizer": {"kind": "pretrained", "path": "some/tokenizer", "vocabulary": None, "training_documents": None},
+    }
+    changed = config.parse(config.merge(LAPTOP, {"corpora": {"prose": other}})).corpora["prose"]
+    assert (changed.source.kind, changed.tokenizer.kind) == ("hub", "pretrained")
 
 
 def test_a_file_that_is_missing_or_no_yaml_is_named(tmp_path):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import BACKBONE, OVERLAPPING_TAIL, TABLE, VOCABULARY, build
-from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM, DynamicCache, Qwen3Config, Qwen3ForCausalLM
 
 from weakspots.attention.memory import Memory
 from weakspots.models import ModelRow
@@ -115,6 +115,19 @@ def test_the_cache_holds_about_one_entry_per_stride_and_a_constant(row):
 
 
 @EVERY_ROW
+@pytest.mark.parametrize("chunks", [[96], [60, 35, 1]])
+def test_one_texts_cache_holds_no_more_memory_than_its_shapes_say(row, chunks):
+    model, cache = build(row), None
+    with torch.no_grad():
+        for chunk in chunks:
+            cache = model(text(chunk, batch=1), cache=cache, use_cache=True).cache
+    for layer in cache.layers:
+        held = [x for x in vars(layer).values() if isinstance(x, torch.Tensor)]
+        memory = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in held}
+        assert sum(memory.values()) <= sum(x.numel() * x.element_size() for x in held)
+
+
+@EVERY_ROW
 @pytest.mark.parametrize("kept", [1, 3])
 def test_keeping_the_last_logits_only_does_not_change_them(row, kept):
     model, inputs = build(row), text(45)
@@ -126,7 +139,10 @@ def test_keeping_the_last_logits_only_does_not_change_them(row, kept):
         )
 
 
-@pytest.mark.parametrize("name", ["full-1kv", "w8s8-1kv", "w8s4-1kv-deepseek", "w8s8-8kv-tail"])
+GENERATING = pytest.mark.parametrize("name", ["full-1kv", "w8s8-1kv", "w8s4-1kv-deepseek", "w8s8-8kv-tail"])
+
+
+@GENERATING
 def test_generate_continues_a_text_as_repeated_full_forwards_do(name):
     model, inputs = build(TABLE[name]), text(21, batch=1)
     generated = model.generate(inputs, max_new_tokens=20, do_sample=False)
@@ -135,6 +151,42 @@ def test_generate_continues_a_text_as_repeated_full_forwards_do(name):
         for _ in range(20):
             expected = torch.cat([expected, model(expected).logits[:, -1:].argmax(-1)], dim=1)
     assert torch.equal(generated, expected)
+
+
+@GENERATING
+def test_generate_reads_one_token_at_a_time_from_a_compressed_cache(name, monkeypatch):
+    model, inputs, row = build(TABLE[name]), text(21, batch=1), TABLE[name]
+    lengths, forward = [], model.forward
+    monkeypatch.setattr(
+        model, "forward", lambda input_ids, **rest: lengths.append(input_ids.shape[1]) or forward(input_ids, **rest)
+    )
+    result = model.generate(inputs, max_new_tokens=20, do_sample=False, return_dict_in_generate=True)
+    assert lengths == [21] + 19 * [1]
+    held = {layer.keys.shape[2] for layer in result.cache.layers}
+    assert held == {Memory.of(row).entry_count(40) if row.compressed else 40}
+
+
+@GENERATING
+def test_beam_search_finds_what_an_uncached_beam_search_finds(name):
+    model, inputs = build(TABLE[name]), text(21, batch=2)
+    settings = {"max_new_tokens": 12, "num_beams": 3, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    cached = model.generate(inputs, attention_mask=torch.ones_like(inputs), use_cache=True, **settings)
+    uncached = model.generate(inputs, attention_mask=torch.ones_like(inputs), use_cache=False, **settings)
+    assert torch.equal(cached, uncached)
+
+
+def test_an_argument_or_a_cache_that_the_model_would_ignore_is_refused():
+    model, inputs = build(TABLE["w8s8-1kv"]), text(21, batch=1)
+    for name, value in {"position_ids": torch.arange(21)[None], "output_hidden_states": True}.items():
+        with pytest.raises(TypeError, match=name):
+            model(inputs, **{name: value})
+    with pytest.raises(TypeError, match="exact keys"):
+        model(inputs, cache=DynamicCache())
+    with torch.no_grad():
+        model(inputs, position_ids=None, output_attentions=False)
+        first = model(inputs, use_cache=True).cache
+        old_name = model(inputs[:, :1], past_key_values=first).logits
+        torch.testing.assert_close(old_name, model(torch.cat([inputs, inputs[:, :1]], 1)).logits[:, -1:])
 
 
 @EVERY_ROW

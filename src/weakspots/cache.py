@@ -16,6 +16,15 @@ from weakspots.attention.memory import Memory
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
+def _own(view: torch.Tensor) -> torch.Tensor:
+    """The same values in memory of their own size, so that what was cut off is freed.
+
+    Not `contiguous()`, which copies nothing where the text is the only one of its batch, and keeps all of it.
+    """
+    own = view.untyped_storage().nbytes() == view.numel() * view.element_size()
+    return view if own else view.clone(memory_format=torch.contiguous_format)
+
+
 class CompressedLayer(CacheLayerMixin):
     """Cache of one chunk-compressed attention layer.
 
@@ -64,13 +73,13 @@ class CompressedLayer(CacheLayerMixin):
         return (keys, values), positions, entries
 
     def _keep(self, keys, values, hidden, positions, entries, end) -> None:
-        self.keys, self.values = entries
+        self.keys, self.values = (_own(x) for x in entries)
         self.seen, self.is_initialized = end, True
         oldest = int(self.memory.local_start(torch.tensor(end)))
         kept = max(0, end - oldest)
-        self.local_keys, self.local_values = (x[:, :, x.shape[2] - kept :].contiguous() for x in (keys, values))
+        self.local_keys, self.local_values = (_own(x[:, :, x.shape[2] - kept :]) for x in (keys, values))
         open_from = max(0, self.memory.entry_count(end) * self.memory.stride - self.memory.lead)
-        self.open_hidden = hidden[:, max(0, hidden.shape[1] - (end - open_from)) :].contiguous()
+        self.open_hidden = _own(hidden[:, max(0, hidden.shape[1] - (end - open_from)) :])
 
     def get_seq_length(self) -> int:
         """Tokens of text seen, not entries held."""

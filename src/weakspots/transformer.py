@@ -264,17 +264,28 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
-        **_: object,
+        past_key_values: Cache | None = None,
+        return_dict: bool | None = None,
+        num_items_in_batch: object = None,
+        **unknown: object,
     ) -> CausalLMOutputWithPast:
         """Logits `[B, T, V]` after every token, or after the last `logits_to_keep` tokens only.
 
         With `labels` `[B, T]` (equal to `input_ids`, or -100 where a token is not to be learnt) the result holds the
         mean loss over the labelled tokens (0 where there are none), and no logits: they are computed at the labelled
-        positions alone.
-        Raises ValueError where `attention_mask` hides a token before a visible one.
+        positions alone. `past_key_values` is the older name of `cache`; the result is the same with any `return_dict`,
+        and with any `num_items_in_batch`, since the training loop weighs the loss itself.
+        Raises ValueError where `attention_mask` hides a token before a visible one, TypeError for a `cache` that is not
+        this model's and for any other argument of transformers that is set (positions are always 0, 1, 2 …).
         """
+        if unsupported := sorted(name for name, value in unknown.items() if value is not None and value is not False):
+            raise TypeError(f"this model takes no {', '.join(unsupported)}")
+        cache = past_key_values if cache is None else cache
         if attention_mask is not None and bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
             raise ValueError("padding before a token would move the window boundaries: pad on the right, or not at all")
+        compressed = self.layers[0].attention.memory is not None
+        if cache is not None and compressed and {type(layer) for layer in cache.layers} != {CompressedLayer}:
+            raise TypeError("this cache is for exact keys of every token: pass none, or the one of the last result")
         start = cache.get_seq_length() if cache is not None else 0
         if cache is None and use_cache:
             cache = new_cache(len(self.layers), self.layers[0].attention.memory)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -59,6 +59,10 @@ PADDINGS = ("prefix", "in_sequence")
 """Where the lookup evaluation puts the filler that moves the target: before all records, or in the gaps between."""
 
 
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""Name of a row or a corpus: it becomes a folder, a job and a word of a command."""
+
+
 class Backbone(Section):
     """Shape of the decoder shared by every model (Qwen3-style)."""
 
@@ -96,6 +100,8 @@ class Lookup(Section):
                 f"demonstrations {self.demonstrations} must leave a target out of {self.records} records: "
                 f"set it to at most {self.records - 1}"
             )
+        if len(set(self.paddings)) < len(self.paddings):
+            raise ValueError(f"paddings {self.paddings} names one twice: remove it")
         return self
 
 
@@ -135,8 +141,8 @@ class Config(Section):
 
     scale: str = Field(pattern=r"^[a-z0-9_-]+$", description="name of the scale; results go to results/<scale>/")
     backbone: Backbone
-    models: dict[str, ModelRow]
-    corpora: dict[str, Corpus]
+    models: dict[Id, ModelRow]
+    corpora: dict[Id, Corpus]
     lookup: Lookup
     knockout: Knockout = Knockout()
     cycling: Cycling
@@ -185,6 +191,8 @@ class Config(Section):
             raise ValueError(
                 f"lookup.corpus {self.lookup.corpus!r} is not among corpora ({', '.join(self.corpora)}): name one"
             )
+        if not self.models_of(self.lookup.corpus):
+            raise ValueError(f"corpora.{self.lookup.corpus}.models is empty, and its models are looked up: name some")
         source = self.corpora[self.lookup.corpus].source
         if not isinstance(source, RecallSource) and self.lookup.records >= len(animals()):
             raise ValueError(
@@ -303,6 +311,8 @@ def _explain(item: dict) -> str:
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         return f"{place}: unknown key; remove it or correct its spelling"
+    if item["type"] == "string_pattern_mismatch":
+        return f"{place}: {item['input']!r} is used in paths and commands; letters, digits and . _ - may stand in it"
     if item["type"] == "missing":
         return f"{place}: missing; add it"
     if item["type"] == "value_error":

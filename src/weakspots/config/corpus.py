@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -123,6 +123,17 @@ class Corpus(Section):
     stages: list[Stage] = Field(min_length=1)
     training: Training
     models: Literal["all"] | list[str] = "all"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed(cls, data: Any) -> Any:
+        """An overlay that names another kind removes the keys of the one below it by setting them to null."""
+        if isinstance(data, dict):
+            data = dict(data)
+            for key in ("source", "tokenizer"):
+                if isinstance(data.get(key), dict):
+                    data[key] = {name: value for name, value in data[key].items() if value is not None}
+        return data
 
     @model_validator(mode="after")
     def _words_exist(self) -> Corpus:

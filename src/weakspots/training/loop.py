@@ -129,6 +129,11 @@ def run(
                 checkpoint.save(folder, record.step, bare, optimizer.optimizer, record.state())
             last_saved = record.step
 
+    if (stages := len(corpus.stages)) > record.progress.stage + 1:
+        _log.warning(
+            "training ended in stage %d of 0..%d: the last one was never seen; raise steps or lower max_steps",
+            *(record.progress.stage, stages - 1),
+        )
     validation = validation_loss(accelerator, bare, held_out, training.batch_tokens, answers_only)
     if accelerator.is_main_process:
         bare.save_pretrained(folder)
