@@ -82,7 +82,7 @@ def finding(
         period=shown,
         p_value=min(1.0, len(KINDS) * best.p_value),
         effect_size=best.share,
-        gap=float(100 * np.ptp(profiles[shown].effect)),
+        gap=float(min(100.0, 100 * np.ptp(profiles[shown].effect))),  # effects are estimates and may go beyond
         gap_low=100 * low,
         gap_high=100 * max(low, min(high, 1.0)),
         by_phase=by_phase,
