@@ -65,8 +65,7 @@ onsuccess:
         summary,
     )  # here, since it needs libraries that parsing does not
 
-    summary.write(plan)
-    tracking.finish(plan.tracking, "FINISHED")
+    tracking.finish(plan.tracking, "FINISHED", summary.write(plan))
 
 
 onerror:

@@ -102,18 +102,19 @@ def accuracy_bars(found: results.Results) -> bool:
     """Prints what the models reach; True if a bar is missed."""
     missed = False
     seeds = []
-    graded = 0
+    graded = compressed = 0
     repeating, flat, others = 0, 0, []
     for model, padding in found.runs():
         row, summary = found.models[model], found.summary(model, padding)["estimate"]
         accuracy = 100 * found.outcomes[model, padding].mean(axis=0)
-        graded += ((accuracy > 10) & (accuracy < 90)).mean() > 0.1
         if not row.compressed and padding == "prefix":
             good = summary["mean"] >= FULL_MEAN and summary["gap"] <= FULL_GAP
             missed |= bar(f"{model}: mean {summary['mean']:.1f}, gap {summary['gap']:.1f}", good)
         if model.split("-seed")[0] == "w8s8-1kv" and padding == "prefix":
             seeds.append(summary["gap"])
         if row.compressed:
+            compressed += 1
+            graded += ((accuracy > 10) & (accuracy < 90)).mean() > 0.1
             period = found.periodicity(model, padding)
             if period.flat:
                 flat += 1
@@ -123,7 +124,8 @@ def accuracy_bars(found: results.Results) -> bool:
                 others.append(f"{model} {padding}: {period.period} instead of {row.stride}")
     wide = sum(gap >= SEED_GAP for gap in seeds)
     missed |= bar(f"W8/S8 · 1 KV: gaps {', '.join(f'{gap:.1f}' for gap in seeds)} for {len(seeds)} seeds", wide >= 3)
-    missed |= bar(f"graded: {graded} runs have more than a tenth of their positions between 10 and 90 %", graded > 0)
+    what = f"graded: {graded} of {compressed} compressed runs have over a tenth of their positions between 10 and 90 %"
+    missed |= bar(what, graded > compressed / 2)
     what = f"{repeating} of {repeating + len(others)} compressed runs with a gap beyond noise repeat with their stride"
     return bar("; ".join([f"{what}, {flat} are flat", *others]), not others) or missed
 

@@ -38,11 +38,11 @@ def stand_in(arguments: argparse.Namespace, config: Config, layout: Layout) -> N
     output = Path(layout.stand_in(arguments.model))
     with start_job(layout.tracking, f"stand-in {arguments.model}", chosen, origin, arguments.reads) as job:
         job.log_dataset(settings.stand_in.corpus, digest, shards)
-        with building(output, config_hash([chosen, stage_digest("stand_in"), digest])) as folder:
-            result = standin.train(settings.stand_in, shape, corpus, shards, folder, config.device)
+        key = config_hash([chosen, stage_digest("stand_in"), digest])
+        with building(output, key) as folder, job.curve(over="tokens") as publish:
+            result = standin.train(settings.stand_in, shape, corpus, shards, folder, config.device, publish)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
             loop.write_validation(folder / "validation.json", result["validation"])
-        job.log_metrics(result["training"], over="tokens")
         job.log_artifacts(output)
 
 

@@ -10,12 +10,17 @@ import argparse
 import hashlib
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weakspots import processes, workflow
-from weakspots.config import Config
+from weakspots.config import Config, Corpus
 from weakspots.errors import UserError
 from weakspots.workflow import Layout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _log = logging.getLogger("weakspots")
 
@@ -38,11 +43,21 @@ def data(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
             path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in workflow.text_files(config, name)
         }
         with building(output, config_hash([settings, texts, stage_digest("data")])) as folder:
-            manifest = prepare(corpus, name, folder, arguments.workers)
+            accept = _knows_the_words(corpus) if name == config.lookup.corpus else None
+            manifest = prepare(corpus, name, folder, arguments.workers, accept)
         job.log_metrics({f"{part}_tokens": counts["tokens"] for part, counts in manifest["parts"].items()})
         job.log_dataset(name, manifest["digest"], output)
         job.log_outputs(output)
         job.log_artifacts(output / "manifest.json", output / "tokenizer")
+
+
+def _knows_the_words(corpus: Corpus) -> Callable[[PreTrainedTokenizerFast], object]:
+    """What a lookup would refuse after all trainings, asked before any: is every word one token?"""
+    from weakspots.lookup.prompts import words_in_use
+    from weakspots.lookup.score import word_tokens
+
+    keys, values = words_in_use(corpus)
+    return lambda tokenizer: word_tokens(tokenizer, [*keys, *values])
 
 
 def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
@@ -73,12 +88,11 @@ def train(arguments: argparse.Namespace, config: Config, layout: Layout) -> None
         layout.tracking, f"train {arguments.corpus}/{arguments.model}", settings, origin, arguments.reads
     ) as job:
         job.log_dataset(arguments.corpus, manifest["digest"], shards)
-        with building(output, key) as folder:
-            result = loop.train(*inputs, folder, config.device, work)
+        with building(output, key) as folder, job.curve(over="tokens") as publish:
+            result = loop.train(*inputs, folder, config.device, work, publish)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
             tables.write(result["gates"], folder / "gates.parquet", "gates", origin)
             loop.write_validation(folder / "validation.json", result["validation"])
-        job.log_metrics(result["training"], over="tokens")
         job.log_metrics({f"validation_{name}": value for name, value in result["validation"].iloc[0].items()})
         job.log_artifacts(output)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 INVOCATION = "WEAKSPOTS_INVOCATION"
 """Environment variable that names the invocation; the Snakefile sets it, and its jobs inherit it wherever they run."""
 
+_PAUSE = 30  # seconds between two writes of a curve
+
 log = logging.getLogger(__name__)
 
 
@@ -51,19 +53,48 @@ class Job:
 
         self._try("log the parameters", action)
 
-    def log_metrics(self, metrics: Mapping[str, float] | pandas.DataFrame, over: str = "step") -> None:
-        """Numbers of the whole job by name, or a table: its numeric columns over the column `over`.
+    def log_metrics(
+        self, metrics: Mapping[str, float] | list[Mapping[str, float]] | pandas.DataFrame, over: str = "step"
+    ) -> None:
+        """Numbers of the whole job by name; or rows or a table: their numbers over the one called `over`.
 
         Runs with batches of different sizes are comparable over tokens.
         """
 
         def action(client: MlflowClient, run_id: str) -> None:
-            rows = [metrics] if isinstance(metrics, Mapping) else metrics.select_dtypes("number").to_dict("records")
-            points = list(_points(rows, over))
+            rows = [metrics] if isinstance(metrics, Mapping) else metrics
+            table = rows if isinstance(rows, list) else rows.select_dtypes("number").to_dict("records")
+            points = list(_points(table, over))
             for start in range(0, len(points), 1000):
                 client.log_batch(run_id, metrics=points[start : start + 1000])
 
         self._try("log the metrics", action)
+
+    @contextmanager
+    def curve(self, over: str) -> Iterator[Callable[[Mapping[str, float]], None]]:
+        """Metrics of rows that come one by one: the block calls what it gets with each, to be logged over `over`.
+
+        Written at most twice a minute, since a write costs some milliseconds, and at the end, however the block ends.
+        """
+        waiting: list[Mapping[str, float]] = []
+        written = time.monotonic()
+
+        def write() -> None:
+            nonlocal written
+            self.log_metrics(waiting.copy(), over)
+            waiting.clear()
+            written = time.monotonic()
+
+        def add(row: Mapping[str, float]) -> None:
+            waiting.append(row)
+            if time.monotonic() - written > _PAUSE:
+                write()
+
+        try:
+            yield add
+        finally:
+            if waiting:
+                write()
 
     def log_dataset(self, name: str, digest: str, source: str | Path) -> None:
         """The data the job read: `digest` is the hash in its manifest, `source` its folder."""
@@ -161,8 +192,8 @@ def initialise(output: str | Path, experiment: str) -> None:
         path.write_text(json.dumps(asdict(settings), indent=2) + "\n")
 
 
-def finish(settings: str | Path, status: str) -> None:
-    """Close this invocation's parent run, and as KILLED those of its jobs that could not do it themselves."""
+def finish(settings: str | Path, status: str, *artifacts: Path) -> None:
+    """Close this invocation's parent run with `artifacts`, and as KILLED those of its jobs that could not do it."""
     settings = Path(settings)
     if INVOCATION not in os.environ or not settings.exists():
         return  # no job has run
@@ -173,6 +204,7 @@ def finish(settings: str | Path, status: str) -> None:
             children = f"tags.`mlflow.parentRunId` = '{parent}' and attributes.status = 'RUNNING'"
             for run in client.search_runs([experiment], children):
                 client.set_terminated(run.info.run_id, "KILLED")
+            Job(client, parent).log_artifacts(*artifacts)
             client.set_terminated(parent, status)
     except Exception as error:
         _warn("close the parent run", error)
@@ -272,7 +304,7 @@ def _points(rows: Iterable[Mapping[str, float]], over: str = "step") -> Iterator
     for row in rows:
         step = int(row.get(over, 0))
         for key, value in row.items():
-            if key != over and value == value:  # a missing value is not a measurement
+            if key != over and value is not None and value == value:  # a missing value is not a measurement
                 yield Metric(key, float(value), now, step)
 
 

@@ -127,11 +127,13 @@ _READERS = {".txt": _read_txt, ".jsonl": _read_jsonl, ".parquet": _read_parquet}
 
 def _hub_texts(source: HubSource) -> Iterator[str]:
     from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
 
     try:
         for row in load_dataset(source.path, source.name, split=source.split, revision=source.revision, streaming=True):
             yield _text_of(row, source.text_field, f"data set {source.path}")
-    except (OSError, ValueError) as error:  # no such data set, configuration or split, no network, a row it cannot read
+    # no such data set, configuration or split, one that is a script, no network, a row it cannot read
+    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
         raise UserError(
             f"source.path {source.path!r} cannot be read ({_first_line(error)}): correct source.path, name, split or "
             f"revision, or see that the network is there"

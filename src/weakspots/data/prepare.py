@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -30,8 +31,13 @@ from weakspots.errors import UserError
 MANIFEST = "manifest.json"
 
 
-def prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
+Accept = Callable[[PreTrainedTokenizerFast], object]
+
+
+def prepare(corpus: Corpus, name: str, output: Path, workers: int, accept: Accept | None = None) -> dict:
     """Tokenize and pack the corpus called `name` into the folder `output`; returns the manifest.
+
+    `accept` is shown the tokenizer before any text is read with it, and raises where it will not do.
 
     Goes on where a killed call stopped, and writes the same bytes for any number of `workers`, which are the Rust
     threads of `tokenizers`: it must be the process's first use of them, since they cannot be changed after that.
@@ -40,16 +46,19 @@ def prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
     os.environ["RAYON_NUM_THREADS"] = str(workers)
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if workers > 1 else "false"
     try:
-        return _prepare(corpus, name, output, workers)
+        return _prepare(corpus, name, output, workers, accept)
     except UserError as error:
         raise UserError(f"corpora.{name}: {error}") from error
 
 
-def _prepare(corpus: Corpus, name: str, output: Path, workers: int) -> dict:
+def _prepare(corpus: Corpus, name: str, output: Path, workers: int, accept: Accept | None) -> dict:
     output.mkdir(parents=True, exist_ok=True)
     manifest = {"corpus": name, "configuration": corpus.data_settings()}
     _begin(output, manifest)
-    encoder = Encoder(_tokenizer(corpus, output / "tokenizer"))
+    tokenizer = _tokenizer(corpus, output / "tokenizer")
+    if accept:
+        accept(tokenizer)
+    encoder = Encoder(tokenizer)
 
     recall = isinstance(corpus.source, RecallSource)
     last = len(corpus.stages) - 1

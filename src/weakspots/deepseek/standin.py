@@ -28,6 +28,7 @@ from transformers import (
 from weakspots.config import Corpus
 from weakspots.config.deepseek import StandIn, StandInShape
 from weakspots.training import loop
+from weakspots.training.record import Publish
 
 _ROTATING = 0.125
 """Share of a head's channels that rotate in the compressed stand-in, as in DeepSeek-V4 (64 of 512)."""
@@ -36,7 +37,13 @@ _SINKHORN = 4
 
 
 def train(
-    stand_in: StandIn, shape: StandInShape, corpus: Corpus, data: Path, folder: Path, device: str = "cpu"
+    stand_in: StandIn,
+    shape: StandInShape,
+    corpus: Corpus,
+    data: Path,
+    folder: Path,
+    device: str = "cpu",
+    publish: Publish = None,
 ) -> dict[str, pd.DataFrame]:
     """Trains one stand-in on the shards in `data` and saves it, with its tokenizer, to `folder`: see `loop.run`.
 
@@ -46,7 +53,7 @@ def train(
     torch.manual_seed(shape.seed)
     model = build(stand_in, shape, len(tokenizer), tokenizer.eos_token_id)
     corpus = corpus.model_copy(update={"training": stand_in.optimisation(corpus.training, shape.steps)})
-    return loop.run(model, shape.seed, corpus, data, folder, device)
+    return loop.run(model, shape.seed, corpus, data, folder, device, publish=publish)
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -72,18 +72,26 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, prompts: PromptSet) -> tuple[np
 
     Raises UserError naming the word where one is not exactly one token of its own.
     """
-    if tokenizer.eos_token_id is None:
-        raise UserError("the tokenizer has no end-of-text token, which starts every prompt: set its eos_token")
-    ids = [_one_token(tokenizer, word) for word in prompts.vocabulary]
-    if len(set(ids)) < len(ids):
-        twice = next(word for word, token in zip(prompts.vocabulary, ids, strict=True) if ids.count(token) > 1)
-        raise UserError(f"the tokenizer gives {twice!r} the token of another word: remove one of them")
-    table = np.array(ids, dtype=np.int64)
+    table = np.array(word_tokens(tokenizer, prompts.vocabulary), dtype=np.int64)
     tokens = np.insert(table[prompts.words], 0, tokenizer.eos_token_id, axis=1)
     # What is scored must be what the tokenizer makes of the text, not only of its words one by one.
     if tokenizer(prompts.text(0), add_special_tokens=False).input_ids != tokens[0, 1:].tolist():
         raise UserError("the tokenizer joins neighbouring words of a prompt: use one that splits at spaces")
     return tokens, table[prompts.answer]
+
+
+def word_tokens(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> list[int]:
+    """The token of every word with a space before it.
+
+    Raises UserError naming the word where one is not exactly one token of its own, and where no token can start a text.
+    """
+    if tokenizer.eos_token_id is None:
+        raise UserError("the tokenizer has no end-of-text token, which starts every prompt: set its eos_token")
+    ids = [_one_token(tokenizer, word) for word in words]
+    if len(set(ids)) < len(ids):
+        twice = next(word for word, token in zip(words, ids, strict=True) if ids.count(token) > 1)
+        raise UserError(f"the tokenizer gives {twice!r} the token of another word: remove one of them")
+    return ids
 
 
 def _one_token(tokenizer: PreTrainedTokenizerBase, word: str) -> int:

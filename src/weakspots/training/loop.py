@@ -21,7 +21,7 @@ from weakspots.models import ModelRow
 from weakspots.training import checkpoint, throughput
 from weakspots.training.batches import Batches
 from weakspots.training.gradient import diverged, gradient
-from weakspots.training.record import Clock, Record
+from weakspots.training.record import Clock, Publish, Record
 from weakspots.training.schedule import learning_rate
 from weakspots.training.trajectory import COLUMNS, Observer
 from weakspots.training.validation import validation_loss
@@ -39,6 +39,7 @@ def train(
     folder: Path,
     device: str = "cpu",
     flops_per_token: float | None = None,
+    publish: Publish = None,
 ) -> dict[str, pd.DataFrame]:
     """`run` for a model of the table, from its initial weights.
 
@@ -48,7 +49,7 @@ def train(
     tokenizer = AutoTokenizer.from_pretrained(data / "tokenizer")
     torch.manual_seed(row.seed)
     model = WeakSpotsForCausalLM(WeakSpotsConfig.of(row, backbone, len(tokenizer), tokenizer.eos_token_id))
-    return run(model, row.seed, corpus, data, folder, device, flops_per_token, Observer)
+    return run(model, row.seed, corpus, data, folder, device, flops_per_token, Observer, publish)
 
 
 def run(
@@ -60,6 +61,7 @@ def run(
     device: str = "cpu",
     flops_per_token: float | None = None,
     observe: type[Observer] | None = None,
+    publish: Publish = None,
 ) -> dict[str, pd.DataFrame]:
     """Trains a causal language model on the shards in `data` and saves it, with its tokenizer, to `folder`.
 
@@ -69,7 +71,8 @@ def run(
     and tokens). On a CPU the result is bit-identical for a seed, interrupted or not.
 
     Under a launcher all processes call this alike, with one `folder` that all of them see; they share every batch, and
-    only the main process writes. `flops_per_token` (forward and backward) serves the logged utilisation.
+    only the main process writes. `flops_per_token` (forward and backward) serves the logged utilisation, and `publish`
+    is given every row of "training" as soon as it is there, those from before an interruption first.
     Raises UserError when the loss or its gradient is no longer finite, naming the step and the sequences, when the
     disk is full, and when the launcher's processes are not connected.
     """
@@ -91,7 +94,7 @@ def run(
     looks = observe and accelerator.is_main_process
     observer = observe(bare, record, held_out, training, folder) if looks else None
     rate_of_products = throughput.matmul_rate(accelerator.device, training.precision) * accelerator.num_processes
-    clock = Clock(record, training.steps, accelerator.device, flops_per_token, rate_of_products)
+    clock = Clock(record, training.steps, accelerator.device, flops_per_token, rate_of_products, publish)
     _log.info(
         "%d parameters, %d steps of %d tokens; %d process(es) at %.2f TFLOP/s in all",
         *(bare.num_parameters(), training.steps, training.batch_tokens),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 import torch
 
 from weakspots.training.schedule import Progress
 from weakspots.training.throughput import peak_memory
+
+Publish = Callable[[dict], object] | None
+"""What is told every row of training.parquet; None: nobody."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,16 +52,26 @@ class Clock:
     """The speed of a run, and how long it will take; measured from when this process began, never resumed.
 
     `flops_per_token` are the operations that the model needs for one token, forward and backward, `flops_per_second`
-    what the hardware of all processes can do; without the former there is no utilisation.
+    what the hardware of all processes can do; without the former there is no utilisation. `publish` is told every row,
+    those that a resumed run already has at once.
     """
 
     def __init__(
-        self, record: Record, steps: int, device: torch.device, flops_per_token: float | None, flops_per_second: float
+        self,
+        record: Record,
+        steps: int,
+        device: torch.device,
+        flops_per_token: float | None,
+        flops_per_second: float,
+        publish: Publish = None,
     ):
         self.record, self.steps, self.device = record, steps, device
         self.utilised_per_token = flops_per_token and flops_per_token / flops_per_second
         self._began = self._then = time.monotonic()
         self._first_step, self._tokens_then = record.step, record.tokens
+        self._publish = publish or (lambda row: None)
+        for row in record.rows:
+            self._publish(row)
 
     def report(self, rate: float, stage: int) -> None:
         """One row of training.parquet: the mean loss since the row before; the same in the log."""
@@ -77,6 +91,7 @@ class Clock:
                 "stage": stage,
             }
         )
+        self._publish(record.rows[-1])
         record.pending = []
         self._then, self._tokens_then = now, record.tokens
         _log.info(
