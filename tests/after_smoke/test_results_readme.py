@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 INSIDE = {  # what the rows about folders name in their text
-    "data": r"(manifest\.json|tokenizer/.+|(train-\d+|validation)/(\d{5}\.(tokens|documents|answers)\.npy|shards\.jsonl))",
+    "data": r"(manifest\.json|tokenizer/.+|(train-\d+|validation)/(\d+\.\w+\.npy|shards\.jsonl))",
     "models": r"(checkpoints/step-\d+/.+|(training|gates)\.parquet|model\.safetensors|\w+\.json)",
 }
 
