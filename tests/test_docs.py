@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -24,3 +25,16 @@ def test_the_readme_names_only_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"`make ([a-z_0-9]+)", (ROOT / "README.md").read_text()):
         assert re.search(rf"^[^#\t\n]*\b{target}\b[^\n]*:", makefile, re.MULTILINE), f"make {target}"
+
+
+def test_imports_run_down_the_list_of_rooms_in_architecture_md() -> None:
+    listed = re.search(r"## Rooms.*?```\n(.*?)```", (ROOT / "docs/architecture.md").read_text(), re.DOTALL)[1]
+    level = {room.strip(): at for at, line in enumerate(listed.splitlines()) for room in line.split(",")}
+    package = ROOT / "src/weakspots"
+    for file in package.rglob("*.py"):
+        room = file.relative_to(package).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(file.read_text())) if room != "__init__" else ():
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "weakspots":
+                _, *inside = node.module.split(".")
+                for other in inside[:1] or [name.name for name in node.names if list(package.glob(f"{name.name}*"))]:
+                    assert other == room or level[other] > level[room], f"{file.relative_to(ROOT)} imports {other}"
