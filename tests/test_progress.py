@@ -1,4 +1,4 @@
-"""Jobs as the workflow runs them: progress on the terminal and in the log, mistakes before the work and not after it."""
+"""Jobs as the workflow runs them: progress on the terminal and in the log, mistakes before the work, not after it."""
 
 import re
 import subprocess
