@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
+import re
 from pathlib import Path
 
 from weakspots.errors import UserError
@@ -12,6 +14,10 @@ from weakspots.errors import UserError
 _log = logging.getLogger("weakspots")
 
 _URL = ("http://", "https://")
+_HOST = re.compile(r"[\w.-]+:\d+(/|$)")  # a URL without its beginning; no name on the hub has a colon
+
+Place = tuple[str, str | None]
+"""What is asked: the URL of a server and a name of a model there, or what `Local.load` takes and None."""
 
 
 def audit(arguments: argparse.Namespace) -> int:
@@ -21,23 +27,23 @@ def audit(arguments: argparse.Namespace) -> int:
     from weakspots.audit.words import vocabulary
 
     question = _question(arguments)
-    if (arguments.model is None) == (arguments.endpoint is None):
-        raise UserError("name one thing to audit: a folder, hub id or .gguf file, or --endpoint URL with --model")
-    tokenizer, backends = None, []
+    asked = Question(**question)  # says what is wrong before anything is loaded
+    places, tokenizer, backends = _places(arguments), None, []
+    extra = _extra(arguments.extra, places)
     if arguments.dry_run and arguments.tokenizer:
-        count = 2 if arguments.compare else 1
-        print(planned(vocabulary(_tokenizer(arguments.tokenizer)), Question(**question), count)[1])
+        print(planned(vocabulary(_tokenizer(arguments.tokenizer)), asked, len(places))[1])
         return 0
-    for place, name in ((arguments.model or arguments.endpoint, arguments.model_name), _compared(arguments)):
-        if place is not None:
-            backends.append(_backend(place, name, arguments))
-            tokenizer = tokenizer or getattr(backends[-1], "tokenizer", None)
+    if not arguments.dry_run:
+        _make(arguments.output)
+    for place in places:
+        backends.append(_backend(place, extra, arguments))
+        tokenizer = tokenizer or getattr(backends[-1], "tokenizer", None)
     if arguments.tokenizer:
         tokenizer = _tokenizer(arguments.tokenizer)
     if tokenizer is None:
         raise UserError("prompts are sent as token ids: name the model's tokenizer, a folder or hub id, by --tokenizer")
     if arguments.dry_run:
-        print(planned(vocabulary(tokenizer), Question(**question), len(backends))[1])
+        print(planned(vocabulary(tokenizer), asked, len(backends))[1])
         return 0
     report = ask(
         backends[0], tokenizer, compare=backends[1] if backends[1:] else None, output=arguments.output, **question
@@ -55,12 +61,6 @@ def _question(arguments: argparse.Namespace) -> dict[str, object]:
         strides = tuple(map(int, arguments.stride))
     else:
         raise UserError(f"--stride {' '.join(arguments.stride)}: give numbers of tokens, or auto alone")
-    if not 0.5 <= arguments.confidence < 1:
-        raise UserError(f"--confidence {arguments.confidence:g} is a probability from 0.5 to below 1, such as 0.95")
-    for name in ("max_gap", "gap"):
-        value = getattr(arguments, name)
-        if value is not None and not 0 < value < 100:
-            raise UserError(f"--{name.replace('_', '-')} {value:g} is in percentage points, above 0 and below 100")
     same = ("records", "demonstrations", "max_gap", "gap", "budget", "confidence", "seed")
     return {
         "strides": strides,
@@ -75,26 +75,70 @@ def _natural(text: str) -> int:
     return int(text)
 
 
-def _compared(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
-    return arguments.compare, arguments.compare_name or arguments.model_name
+def _places(arguments: argparse.Namespace) -> list[Place]:
+    """What is audited, then what it is compared with."""
+    if (arguments.model is None) == (arguments.endpoint is None):
+        raise UserError("name one thing to audit: a folder, hub id or .gguf file, or --endpoint URL with --model")
+    served = arguments.endpoint is not None
+    places = [_place(arguments.endpoint if served else arguments.model, arguments.model_name, served=served)]
+    if arguments.compare is not None:
+        places.append(_place(arguments.compare, arguments.compare_name or arguments.model_name))
+        if _identity(places[0]) == _identity(places[1]):
+            raise UserError(f"--compare {arguments.compare} is what is audited: name another model or server there")
+    if arguments.compare_name is not None and (arguments.compare is None or places[1][1] is None):
+        raise UserError("--compare-model names a model of the server that is compared: give its URL by --compare")
+    return places
 
 
-def _backend(place: str, name: str | None, arguments: argparse.Namespace):
-    if place.startswith(_URL):
-        from weakspots.serving.endpoint import Endpoint
+def _place(place: str, name: str | None, *, served: bool = False) -> Place:
+    from weakspots.serving.server import completions_url
 
+    if served or place.lower().startswith(_URL) or (_HOST.match(place) and not Path(place).exists()):
+        url = completions_url(place)
         if name is None:
             raise UserError(f"{place} serves models under names: give the one to ask by --model")
-        try:
-            extra = json.loads(arguments.extra)
-        except ValueError:
-            extra = None
-        if not isinstance(extra, dict):
-            raise UserError(f"--extra {arguments.extra!r} is no JSON object, such as '{{\"cache_prompt\": false}}'")
-        return Endpoint(place, name, logprobs=arguments.logprobs, extra=extra, concurrency=arguments.concurrency)
+        return url, name
+    return place, None
+
+
+def _identity(place: Place) -> Place:
+    where, name = place
+    return (os.path.realpath(where) if name is None and Path(where).exists() else where), name
+
+
+def _extra(text: str | None, places: list[Place]) -> dict[str, object]:
+    if text is None:
+        return {}
+    if all(name is None for _, name in places):
+        raise UserError("--extra is for requests to a server, and no server is asked: leave it out")
+    try:
+        extra = json.loads(text)
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        raise UserError(f"--extra {text!r} is no JSON object, such as '{{\"cache_prompt\": false}}'")
+    return extra
+
+
+def _make(output: Path) -> None:
+    """The folder of the report, before the hours of work whose result it is for."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--output {output} cannot be made ({error.strerror}): name another folder") from error
+    if not os.access(output, os.W_OK | os.X_OK):
+        raise UserError(f"--output {output} cannot be written to: name another folder")
+
+
+def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespace):
+    where, name = place
+    if name is not None:
+        from weakspots.serving.endpoint import Endpoint
+
+        return Endpoint(where, name, logprobs=arguments.logprobs, extra=extra, concurrency=arguments.concurrency)
     from weakspots.serving.local import Local
 
-    return Local.load(place, dtype=arguments.dtype, device=arguments.device, top=1)
+    return Local.load(where, dtype=arguments.dtype, device=arguments.device, top=1)
 
 
 def _tokenizer(place: str):
@@ -146,6 +190,6 @@ def add(stages, positive) -> None:
     of("--dtype", default="float32", choices=["float32", "bfloat16"], help="of a model loaded here")
     of("--device", default="cpu", help="of a model loaded here: cpu or cuda")
     of("--logprobs", type=_natural, default=1, help="top tokens that a server is asked for; 0 where it gives none")
-    of("--extra", default="{}", help='JSON added to every request, such as {"cache_prompt": false}')
+    of("--extra", help='JSON added to every request, such as {"cache_prompt": false}')
     of("--concurrency", type=positive, default=8, help="requests in flight")
     parser.set_defaults(run=audit, positional=(), config=None, log=None)

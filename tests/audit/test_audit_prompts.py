@@ -68,7 +68,11 @@ def test_the_spread_design_has_nearly_the_same_moments_at_every_phase_of_every_p
     means = [before[before % period == residue].mean() for residue in range(0, period, max(1, period // 8))]
     counts = np.bincount(phase(before.ravel(), period), minlength=phases(period))
     assert np.ptp(means) < 6 * before.std() / np.sqrt(before.size / period) and before.max() < asked.reach
-    assert counts.max() / counts.min() < 1.15 and cut.max() < asked.modulus
+    assert (
+        counts.max() / counts.min() < 1.15
+        and np.ptp(cut, axis=1).max() < asked.modulus
+        and cut.max() < 2 * asked.modulus
+    )
 
 
 @given(st.sampled_from([(2,), (4,), (8,), (3, 5), (32,), "auto"]), st.integers(0, 99), st.integers(0, 60))
@@ -135,11 +139,11 @@ def test_tokenizers_that_split_words_or_merge_across_spaces_are_refused_in_words
 def test_strides_choose_the_periods() -> None:
     assert design((4,)).periods == (2, 4, 8) and design((4,)).exact
     assert design((8,)).periods == (2, 4, 8, 16) and design((12,)).modulus == 12
-    assert design("auto").periods == AUTO and design("auto", 70).periods[-1] == 16 and design("auto", 70).span <= 70
+    assert design("auto").periods == AUTO and design("auto", 80).periods[-1] == 16 and design("auto", 80).span <= 80
     assert not design((5, 7)).exact and {5, 7} <= set(design((5, 7)).periods)
     with pytest.raises(UserError, match="from 2 on"):
         design((1,))
-    with pytest.raises(UserError, match="stride 64 needs 254 tokens of filler"):
+    with pytest.raises(UserError, match="stride 64 needs 317 tokens of filler"):
         design((64,), 100)
 
 
@@ -159,5 +163,9 @@ def test_what_the_user_gives_is_kept_by_the_search() -> None:
     assert len(options) > 1 and {(option.setting.records, option.setting.length) for option in options} == {(8, 120)}
     only, _ = difficulty.candidates(WORDS, (4,), records=8, demonstrations=2)
     assert len(only) == 1 and difficulty.search(only, 0, lambda option: pytest.fail("asked")).suitable
+    small = difficulty.candidates(WORDS, "auto", context=128)[0]
+    assert small and all(option.setting.length <= 128 for option in small)
+    with pytest.raises(UserError, match="context holds 128"):
+        difficulty.candidates(WORDS, (4,), length=200, context=128)
     shorter = [option.design.periods[-1] for option in difficulty.candidates(WORDS, "auto")[0]]
     assert shorter[0] == 16 and shorter[-1] == 128 and all(isinstance(option, Candidate) for option in options)

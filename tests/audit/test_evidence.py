@@ -10,7 +10,7 @@ from imagined import imagined, nothing, weak_phase
 from scipy import stats
 
 from weakspots.audit import power
-from weakspots.audit.compare import exact_p_value
+from weakspots.audit.compare import exact_p_value, paired
 from weakspots.audit.design import design
 from weakspots.audit.evidence import Profile, Sample, log_survival, periodicity
 from weakspots.audit.follow import follow
@@ -44,6 +44,34 @@ def test_a_smooth_change_over_the_context_is_no_period() -> None:
         for seed in range(20)
     )
     assert alarms <= stats.binom.isf(0.001, 20, LEVEL)
+
+
+def test_a_shared_weakness_is_no_fault_of_the_one_that_loses_a_few_answers_anywhere() -> None:
+    """Both are wrong at one phase of four, where nothing can be lost: losses are at the others only."""
+    asked, alarms = design((4,)), 0
+    for seed in range(30):
+        ask = imagined(asked, weak_phase(1.0, 4, 1), seed=seed, accuracy=1.0, constant=0.0)
+        batch, (right,) = ask(0, 300)
+        lost = np.random.default_rng(seed).random(len(right)) < 0.03
+        alarms += paired(batch, right, right & ~lost, asked, LEVEL).found
+    assert alarms <= stats.binom.isf(0.001, 30, LEVEL)
+
+
+def test_near_ties_where_the_model_is_weak_are_no_fault_of_either() -> None:
+    """At one phase of four a fifth of the answers is other, in either direction, and elsewhere one in a hundred."""
+    asked, alarms = design((4,)), 0
+    for seed in range(30):
+        batch, (right,) = imagined(asked, nothing, seed=seed, constant=0.0, accuracy=0.5)(0, 300)
+        other = np.random.default_rng(seed).random(len(right)) < np.where(batch.needle % 4 == 1, 0.2, 0.01)
+        alarms += paired(batch, right, right ^ other, asked, LEVEL).found
+    assert alarms <= stats.binom.isf(0.001, 30, LEVEL)
+
+
+def test_a_finding_of_an_earlier_look_keeps_its_period_and_p_value() -> None:
+    """Whatever the last look would say: a finding is below the level of the look that made it."""
+    for seed in range(40):
+        for one in seen(weak_phase(0.1, 8, 3), seed, mappings=80).findings[0]:
+            assert not one.found or one.p_value <= LEVEL
 
 
 def test_looks_spend_the_level_and_no_more() -> None:

@@ -258,6 +258,7 @@ def test_claims_show_verdict_figure_and_links(opened, page):
         assert text in article.inner_text()
     assert article.locator("a").first.get_attribute("href") == "figures/figure_2.png"
     article.locator("summary").click()
+    article.locator("table.data").wait_for()  # drawn when it is unfolded
     assert [row[0] for row in opened.table()] == [part["label"] for part in claim["parts"]]
     fails = [claim for claim in page.data["claims"] if claim["status"] == "fails"]
     opened.tab.get_by_label(f"✗ fails ({len(fails)})").check()

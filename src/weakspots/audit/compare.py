@@ -1,7 +1,9 @@
 """A weakness of the model or of the server: the same prompts on two backends, paired.
 
 Two backends of one model disagree on some prompts anyway (other arithmetic, near ties). A fault of one of them is told
-by its place: more answers lost at one phase than anywhere else.
+by its place: of the prompts that the other answers it loses more at one phase than anywhere else, and more there than
+it gains. The first alone would take near ties, which are frequent where the model itself is weak, for a fault; the
+second alone would take a server that is a little worse everywhere for one.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from weakspots.audit.prompts import Batch
 class Paired:
     """The phase at which one backend loses most answers that the other has.
 
-    `worse` is 0 or 1, the backend that loses. `here` and `elsewhere` are percent of prompts that only the other backend
-    answers rightly, at that phase and at the others. `p_value` is corrected for all phases, periods and directions.
+    `worse` is 0 or 1, the backend that loses. `here` and `elsewhere` are percent lost of the prompts that the other
+    backend answers rightly, at that phase and at the others. `p_value` is corrected for all phases, periods and
+    directions. `disagreement` is percent of all prompts.
     """
 
     found: bool
@@ -64,19 +67,28 @@ def _repeated(chances: np.ndarray, times: int) -> np.ndarray:
 
 
 def paired(batch: Batch, first: np.ndarray, second: np.ndarray, design: Design, level: float) -> Paired:
-    """The exact test at every phase of every period, for either kind of phase and either backend (Bonferroni)."""
-    row = np.unique(batch.mapping, return_inverse=True)[1]
+    """Two exact tests at every phase of every period, for either kind of phase and either backend (Bonferroni).
+
+    Both must reject, so the p-value of a phase is the larger one: that of its place (`exact_p_value`, among the prompts
+    that the other backend answers), and McNemar's of losses against gains at that phase.
+    """
     best, tests = None, 0
-    for worse, lost in enumerate((second & ~first, first & ~second)):
+    for worse, (right, mine) in enumerate(((second, first), (first, second))):
+        row, lost = np.unique(batch.mapping[right], return_inverse=True)[1], ~mine[right]
+        gained = mine & ~right
         for kind in KINDS:
             for period in design.periods:
                 labels = phase(positions(batch, kind), period)
                 tests += phases(period)
                 for number in range(phases(period)):
-                    here = labels == number
+                    here = labels[right] == number
                     if not here.any() or here.all() or lost[here].mean() <= lost.mean():
                         continue  # fewer than expected: its p-value is above a half or so, and never the smallest
-                    chance = exact_p_value(lost, here, row)
+                    gone, won = int(lost[here].sum()), int(gained[labels == number].sum())
+                    against = stats.binom.sf(gone - 1, gone + won, 0.5)
+                    if best is not None and against >= best[0]:
+                        continue
+                    chance = max(float(against), exact_p_value(lost, here, row))
                     if best is None or chance < best[0]:
                         shares = 100 * float(lost[here].mean()), 100 * float(lost[~here].mean())
                         best = chance, worse, kind, period, number, *shares
@@ -87,10 +99,13 @@ def paired(batch: Batch, first: np.ndarray, second: np.ndarray, design: Design, 
     return Paired(p_value <= level, p_value, *best[1:], disagreement)
 
 
-def attribute(one: Sequence[Finding], other: Sequence[Finding], test: Paired, names: Sequence[str]) -> tuple[str, str]:
+def attribute(
+    one: Sequence[Finding], other: Sequence[Finding], test: Paired, names: Sequence[str], statuses: Sequence[str]
+) -> tuple[str, str]:
     """Whose weakness it is: "server", "model", "both", "unclear" or "none"; and a sentence.
 
-    "server" means that one backend alone has it: with a model loaded here as the other one, the server.
+    "server" means that one backend alone has it: with a model loaded here as the other one, the server. `names` and
+    `statuses` (`report.Judged`) are of both backends.
     """
     shared = [(a.kind, a.period) for a, b in zip(one, other, strict=True) if a.found and b.found]
     alone = [a.kind for a, b in zip(one, other, strict=True) if a.found != b.found]
@@ -106,6 +121,12 @@ def attribute(one: Sequence[Finding], other: Sequence[Finding], test: Paired, na
     same = f"they disagree on {test.disagreement:.1f} % of the prompts, and no more at any phase than at others"
     if shared:
         return "model", f"A weakness of the model: both backends have it ({both}); {same}."
+    if "floor" in statuses:
+        floored = " and ".join(name for name, status in zip(names, statuses, strict=True) if status == "floor")
+        return "unclear", f"No verdict: too few answers of {floored} are right for a phase to show; {same}."
     if alone:
         return "unclear", f"Only one backend shows a weakness ({alone[0]} phase), but their difference is not settled."
+    if "unsettled" in statuses:
+        high = max(finding.gap_high for finding in (*one, *other))
+        return "none", f"No periodic weak spot found; gaps up to {high:.0f} points are not ruled out; {same}."
     return "none", f"Neither backend shows a periodic weak spot; {same}."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weakspots import statistics
 from weakspots.audit.design import Design, phase, phases
-from weakspots.audit.evidence import Profile, Sample, comparisons, periodicity
+from weakspots.audit.evidence import Profile, Sample, comparisons, periodicity, without_trend
 from weakspots.audit.prompts import Batch
 
 KINDS = ("needle", "tail")
@@ -17,6 +17,17 @@ KINDS = ("needle", "tail")
 
 FLOOR, CEILING = 0.05, 0.97
 """Mean accuracy at which a phase can hardly show."""
+
+
+def at_floor(mapping: np.ndarray, correct: np.ndarray, records: int) -> bool:
+    """Whether answers are hardly ever right, or no more often than naming any of the `records` would be.
+
+    More often means by 1.64 standard errors, over mappings.
+    """
+    _, row, sizes = np.unique(mapping, return_inverse=True, return_counts=True)
+    means = np.bincount(row, correct) / sizes
+    error = means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else 0.5
+    return bool(correct.mean() <= max(FLOOR, 1 / records + 1.64 * error))
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,8 @@ def finding(
     that stands out most.
     """
     sample = Sample(batch.mapping, positions(batch, kind), correct.astype(float))
+    if kind == "tail":
+        sample = replace(sample, value=without_trend(sample.mapping, sample.position, sample.value))
     share = level / len(KINDS)
     best = periodicity(sample, design.periods, level=share, seed=seed)
     found = best.p_value <= share
@@ -115,8 +128,15 @@ def settled(findings: Sequence[Finding], limit: float) -> bool:
     return any(found.gap_low > limit for found in findings) or all(found.gap_high < limit for found in findings)
 
 
-def verdict(findings: Sequence[Finding], accuracy: float, periods: Sequence[int], gap: float, confidence: float) -> str:
-    """One sentence. `accuracy` is the mean, between 0 and 1."""
+def verdict(
+    findings: Sequence[Finding],
+    accuracy: float,
+    periods: Sequence[int],
+    gap: float,
+    confidence: float,
+    floor: int | None = None,
+) -> str:
+    """One sentence. `accuracy` is the mean, between 0 and 1; `floor` the records of a prompt if it is at the floor."""
     found = [one for one in findings if one.found]
     sure = f"with {100 * confidence:g} % confidence"
     if found:
@@ -131,8 +151,9 @@ def verdict(findings: Sequence[Finding], accuracy: float, periods: Sequence[int]
         )
     high = max(one.gap_high for one in findings)
     names = _listed(periods)
-    if accuracy <= FLOOR:
-        return f"No verdict: {100 * accuracy:.0f} % of the answers are right, and at the floor no phase can show."
+    if floor is not None:
+        chance = "" if accuracy <= FLOOR else f" (naming any of {floor} records: {100 / floor:.0f} %)"
+        return f"No verdict: {100 * accuracy:.0f} % of the answers are right{chance}; at the floor no phase can show."
     ceiling = " But accuracy is at the ceiling, where a phase can hardly show." if accuracy >= CEILING else ""
     if high < gap:
         return f"No periodic weak spot at {names}: a gap of more than {high:.1f} points is ruled out {sure}.{ceiling}"

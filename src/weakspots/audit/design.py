@@ -50,6 +50,10 @@ class Design:
     nearly in between. Otherwise every mapping is asked at `SPREAD_PROMPTS` places drawn as the sum of three uniform
     numbers below `modulus`: a quadratic B-spline, whose zeroth to second moments are the same at every residue of the
     modulus and of its divisors (the Strang-Fix conditions), and nearly so for other periods.
+
+    The lengths of a mapping are within `modulus` neighbouring ones, which begin at a random place of its own. So a
+    straight trend over the length is no period of it, and a curved one can be told from a period and taken out
+    (`evidence.without_trend`): lengths take twice as many values as there are phases.
     """
 
     asked: tuple[int, ...]
@@ -70,20 +74,21 @@ class Design:
     @property
     def span(self) -> int:
         """Tokens of filler that the design needs: for the target's places and for the lengths."""
-        return self.reach + self.modulus - 1
+        return self.reach + 2 * self.modulus - 2
 
     def draw(self, seed: int, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Filler before the target and tokens cut off the end, both [count, size], of mappings `first` and following.
 
-        Tokens cut off are 0 to modulus - 1, in an order of their own within every mapping.
+        Tokens cut off are b to b + modulus - 1, with b below modulus and an order of their own for every mapping.
         """
         rng = np.random.default_rng([seed, 7, first])
+        least = rng.integers(self.modulus, size=(count, 1))
         if not self.exact:
             before = rng.integers(self.modulus, size=(count, self.size, 3)).sum(axis=2)
-            return before, rng.integers(self.modulus, size=before.shape)
+            return before, least + rng.integers(self.modulus, size=before.shape)
         turns = self._turns(first, count)  # [modulus, count]: which mapping gets which is left to chance
         before = np.arange(self.modulus) + self.modulus * rng.permuted(turns, axis=1).T
-        return before, rng.permuted(np.tile(np.arange(self.modulus), (count, 1)), axis=1)
+        return before, least + rng.permuted(np.tile(np.arange(self.modulus), (count, 1)), axis=1)
 
     def _turns(self, first: int, count: int) -> np.ndarray:
         """[modulus, count] k of mappings first .. first + count - 1: of every residue always the k that lags most."""
@@ -103,7 +108,7 @@ def design(strides: Sequence[int] | str, room: int | None = None) -> Design:
     seen to. "auto" scans those of `AUTO` that fit. Raises UserError where a stride is no period or does not fit.
     """
     auto = isinstance(strides, str)
-    fit = len(AUTO) if room is None else sum(4 * period - 2 <= room for period in AUTO)
+    fit = len(AUTO) if room is None else sum(5 * period - 3 <= room for period in AUTO)
     asked = AUTO[: max(fit, 1)] if auto else tuple(sorted(set(strides)))
     if not asked or min(asked) < 2:
         raise UserError("a stride is a number of tokens from 2 on: a period of one token has no phases")
@@ -111,7 +116,7 @@ def design(strides: Sequence[int] | str, room: int | None = None) -> Design:
         found = Design(asked, asked, asked[-1], False)
     else:
         whole = lcm(*asked)
-        twice = 2 * whole if whole <= 8 and (room is None or 8 * whole - 2 <= room) else whole
+        twice = 2 * whole if whole <= 8 and (room is None or 10 * whole - 3 <= room) else whole
         exact = twice <= LARGEST_EXACT
         scanned = [*range(2, twice + 1)] if exact else [p for p in range(2, max(asked) + 1)]
         divided = [twice] if exact else asked

@@ -16,7 +16,7 @@ EASIEST, HARDEST = 0.3, 0.9
 PROBE_MAPPINGS, PROBE_PROMPTS = 32, 2
 """Mappings that a setting is tried with, and prompts of each."""
 
-_SHORT = 62  # tokens of filler in which periods up to 16 fit
+_SHORT = 77  # tokens of filler in which periods up to 16 fit
 _RECORDS = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 _USUAL = 8  # demonstrations
 
@@ -45,10 +45,12 @@ def candidates(
     length: int | None = None,
     records: int | None = None,
     demonstrations: int | None = None,
+    context: int | None = None,
 ) -> tuple[list[Candidate], int]:
     """Settings from easy to hard, and the number of the one to try first. What is given is kept.
 
-    Easy is a short context, few records, many demonstrations. Shorter contexts hold fewer of the "auto" strides.
+    Easy is a short context, few records, many demonstrations. Shorter contexts hold fewer of the "auto" strides. No
+    prompt is longer than the `context` that the model has, in tokens, if that is known.
     Raises UserError where nothing fits.
     """
     usual = 12 if vocabulary.separator is None else 16
@@ -62,6 +64,11 @@ def candidates(
 
     def add(size: int, shown: int, filler: int) -> None:
         setting = Setting(size, shown, length or fixed_tokens(vocabulary, size, shown) + filler)
+        if context is not None and setting.length > context:
+            problems.append(
+                UserError(f"{setting} and the model's context holds {context}: ask for less of one of them")
+            )
+            return
         try:
             found.append(Candidate(setting, design(strides, room(vocabulary, setting))))
         except UserError as error:
@@ -75,8 +82,10 @@ def candidates(
         add(records, records - 1, fillers[0])
     for size in [size for size in sizes if size < start]:
         add(size, demonstrated(size), fillers[0])
-    for filler in fillers if length is None else fillers[-1:]:
-        add(start, demonstrated(start), filler)
+    if len(fillers) > 1 and length is None:
+        for size in [size for size in sizes if size >= start]:
+            add(size, demonstrated(size), fillers[0])
+    add(start, demonstrated(start), fillers[-1])
     first = max(len(found) - 1, 0)
     for size in [size for size in sizes if size > start]:
         add(size, demonstrated(size), fillers[-1])

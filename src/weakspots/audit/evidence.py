@@ -16,8 +16,8 @@ from scipy import special, stats
 
 from weakspots.audit.design import phase, phases
 
-MOST_SHIFTS = 20_000
-"""Most null profiles that are drawn for one p-value."""
+MOST_SHIFTS = 100_000
+"""Most null profiles that are drawn for one p-value, which is so never below 1e-5."""
 
 _CHUNK = 2_000_000
 """Numbers that are shifted at once."""
@@ -58,6 +58,21 @@ class Sample:
     def freedom(self) -> int:
         """Prompts less mappings."""
         return len(self.value) - len(self.sizes)
+
+
+def without_trend(mapping: np.ndarray, position: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """[n] `value` less its best quadratic in `position`, both as they differ from their mean in the mapping.
+
+    For prompt lengths: a model that is worse on longer prompts has no phase. Targets need it not, since the design
+    gives their positions equal means and variances at all phases.
+    """
+    _, row, sizes = np.unique(mapping, return_inverse=True, return_counts=True)
+    x = position - position.mean()
+    powers = np.stack([x, np.square(x)], axis=1) / max(float(np.abs(x).max()), 1.0) ** np.array([1, 2])
+    columns = np.column_stack([powers, value])
+    means = np.stack([np.bincount(row, column) / sizes for column in columns.T], axis=1)
+    centred = columns - means[row]
+    return value - powers @ np.linalg.lstsq(centred[:, :2], centred[:, 2], rcond=None)[0]
 
 
 def log_survival(x: np.ndarray, freedom: int) -> np.ndarray:

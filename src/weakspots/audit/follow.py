@@ -41,8 +41,8 @@ def follow(
 ) -> Seen:
     """Asks and looks until the verdict is settled (`decide.settled`), at the last look at the latest.
 
-    With two backends it is settled when the paired test finds a fault of one of them, or when neither shows anything
-    and gaps of `limit` points are ruled out for both.
+    With two backends it is settled when the paired test finds a fault of one of them and some gap is surely above
+    `limit`, or when neither shows anything and gaps of `limit` points are ruled out for both.
     """
     batch, correct, findings, test, before = None, [], [], None, 0
     for look in looks:
@@ -60,17 +60,22 @@ def follow(
         if len(correct) > 1:
             compared = paired(batch, *correct, design, look.level)
             test = test if test and test.found and not compared.found else compared
-            done = test.found or (done and not any(one.found for some in findings for one in some))
+            every = [one for some in findings for one in some]
+            large = any(one.gap_low > limit for one in every)
+            done = (test.found and large) or (done and not any(one.found for one in every))
         if done:
             break
     return Seen(batch, correct, findings, test, before, looks.index(look) + 1, done)
 
 
 def _kept(latest: Finding, earlier: Finding) -> Finding:
-    """A finding stays one, and so does what was ruled out: each look had its own share of the error rate."""
+    """A finding stays one, with its period and p-value, and so does what was ruled out.
+
+    Each look had its own share of the error rate, so nothing that one found is lost by a later one that does not.
+    """
     low = max(latest.gap_low, earlier.gap_low)
     high = max(low, min(latest.gap_high, earlier.gap_high))
-    return replace(latest, found=latest.found or earlier.found, gap_low=low, gap_high=high)
+    return replace(earlier if earlier.found and not latest.found else latest, gap_low=low, gap_high=high)
 
 
 def joined(one: Batch, other: Batch) -> Batch:

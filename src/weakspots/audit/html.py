@@ -9,7 +9,7 @@ from io import BytesIO
 import matplotlib.pyplot as plt
 
 from weakspots.audit.figure import draw
-from weakspots.audit.report import LengthReport, Report, tail_sentence
+from weakspots.audit.report import UNSUITABLE, LengthReport, Report, limit_sentence, tail_sentence
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -25,7 +25,7 @@ def page(report: Report) -> str:
     figure.savefig(picture, format="png", dpi=140)
     plt.close(figure)
     image = base64.b64encode(picture.getvalue()).decode()
-    verdict = "<br>".join(map(escape, report.verdict.splitlines()))
+    verdict = "<br>".join(map(escape, [*report.verdict.splitlines(), *limit_sentence(report).splitlines()]))
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>Audit of {escape(report.model)}</title><style>{_STYLE}</style></head><body>",
@@ -42,6 +42,8 @@ def _length(length: LengthReport) -> str:
     if length.tried:
         tried = [[str(setting), f"{100 * accuracy:.0f} %"] for setting, accuracy in length.tried]
         parts += ["<p>Settings tried for their difficulty:</p>", _table(["setting", "right"], tried)]
+    if not length.suitable:
+        parts.append(f"<p>{escape(UNSUITABLE)}</p>")
     parts.append(
         f"<p>{length.prompts} of {length.prompts_planned} prompts, {length.mappings} mappings, {length.tokens:,} "
         f"tokens; periods {', '.join(map(str, length.periods))}.</p>"

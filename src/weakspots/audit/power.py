@@ -69,5 +69,5 @@ def affordable(prompts: int, design: Design, gap: float, level: float) -> Plan:
 
 
 def tokens(plan: Plan, length: int, design: Design) -> int:
-    """Tokens of a plan's prompts and answers; prompts are on average half a modulus shorter than the longest."""
-    return ceil(plan.prompts * (length - (design.modulus - 1) / 2 + 1))
+    """Tokens of a plan's prompts and answers; prompts are on average nearly a modulus shorter than the longest."""
+    return ceil(plan.prompts * (length - (design.modulus - 1) + 1))

@@ -13,6 +13,9 @@ from weakspots.audit.prompts import Setting
 PASSED, GAP_TOO_LARGE, NO_VERDICT = 0, 3, 4
 """Exit statuses. NO_VERDICT: --max-gap was given and accuracy is at the floor, where nothing could be seen."""
 
+UNSUITABLE = "no setting had between 30 and 90 % right; the nearest is asked, and says less"
+"""Said of a length that is not `suitable`."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -98,7 +101,7 @@ def _lines(report: Report) -> Iterator[str]:
         for setting, accuracy in length.tried:
             yield f"  tried {setting}: {100 * accuracy:.0f} % right"
         if not length.suitable:
-            yield "  no setting had between 30 and 90 % right; the nearest is asked, and says less"
+            yield f"  {UNSUITABLE}"
         early = ", settled early" if length.prompts < length.prompts_planned else ""
         yield f"  {length.prompts} of {length.prompts_planned} prompts ({length.mappings} mappings){early}"
         for judged in length.judged:
@@ -113,13 +116,16 @@ def _lines(report: Report) -> Iterator[str]:
         if length.attribution:
             yield ""
             yield f"  {length.attribution}"
-    if report.max_gap is not None:
-        said = {
-            PASSED: "not larger with confidence",
-            GAP_TOO_LARGE: "the gap is larger",
-            NO_VERDICT: "could not be judged",
-        }
-        yield f"--max-gap {report.max_gap:g}: {said[report.exit_status]} (exit status {report.exit_status})"
+    if said := limit_sentence(report):
+        yield said
+
+
+def limit_sentence(report: Report) -> str:
+    """What came of `--max-gap`, with the exit status; empty where it was not given."""
+    if report.max_gap is None:
+        return ""
+    said = {PASSED: "not larger with confidence", GAP_TOO_LARGE: "the gap is larger", NO_VERDICT: "could not be judged"}
+    return f"--max-gap {report.max_gap:g}: {said[report.exit_status]} (exit status {report.exit_status})"
 
 
 def _profile(finding: Finding) -> Iterator[str]:

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from weakspots.audit import difficulty, power
 from weakspots.audit.compare import attribute
-from weakspots.audit.decide import FLOOR, verdict
+from weakspots.audit.decide import at_floor, verdict
 from weakspots.audit.design import moments
 from weakspots.audit.difficulty import Candidate, Search
 from weakspots.audit.follow import follow
@@ -55,7 +55,8 @@ def audit(
     """
     asked = Question(**question)
     words, backends = vocabulary(tokenizer), [backend, *([compare] if compare else [])]
-    parts, plan = planned(words, asked, len(backends))
+    contexts = [context for some in backends if (context := getattr(some, "context", None))]
+    parts, plan = planned(words, asked, len(backends), min(contexts, default=None))
     _log.info("plan: %s", plan)
     with TemporaryDirectory() as scratch:
         session = _Session(words, backends, asked, Path(output or scratch) / "answers.jsonl")
@@ -109,8 +110,10 @@ class _Session:
             seed=question.seed,
         )
         names = [backend.name for backend in self._backends]
-        judged = tuple(self._judged(*one, design.asked) for one in zip(names, seen.correct, seen.findings, strict=True))
-        whose = attribute(*seen.findings, seen.test, names) if seen.test else (None, None)
+        sides = zip(names, seen.correct, seen.findings, strict=True)
+        judged = tuple(self._judged(*side, candidate, seen.batch) for side in sides)
+        statuses = [one.status for one in judged]
+        whose = attribute(*seen.findings, seen.test, names, statuses) if seen.test else (None, None)
         batch, asked = seen.batch, len(seen.batch.mapping)
         return LengthReport(
             setting=candidate.setting,
@@ -131,12 +134,16 @@ class _Session:
             attribution=whose[1],
         )
 
-    def _judged(self, name: str, correct: np.ndarray, findings: list, periods: tuple[int, ...]) -> Judged:
-        question, accuracy = self._question, float(correct.mean())
-        said = verdict(findings, accuracy, periods, question.wanted_gap, question.confidence)
+    def _judged(self, name: str, correct: np.ndarray, findings: list, candidate: Candidate, batch: Batch) -> Judged:
+        question, accuracy, records = self._question, float(correct.mean()), candidate.setting.records
+        floor = at_floor(batch.mapping, correct, records)
         status = "flat" if all(one.gap_high < question.wanted_gap for one in findings) else "unsettled"
-        status = "floor" if accuracy <= FLOOR else status
+        status = "floor" if floor else status
         status = "periodic" if any(one.found for one in findings) else status
+        asked = candidate.design.asked
+        said = verdict(
+            findings, accuracy, asked, question.wanted_gap, question.confidence, floor=records if floor else None
+        )
         worst = min(one.worst.accuracy for one in findings if one.found or one.kind == "needle")
         return Judged(name, 100 * accuracy, worst, status, said, tuple(findings))
 

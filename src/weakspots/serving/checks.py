@@ -53,8 +53,18 @@ def _shuffled(prompt: Prompt) -> Prompt:
 
 
 def check_length(name: str, length: int, answer: Answer) -> None:
-    """Raises UserError where backend `name` counted another length than the prompt's: positions have then moved."""
-    if answer.prompt_tokens is None or answer.prompt_tokens == length:
+    """Raises UserError where backend `name` counted another length than the prompt's: positions have then moved.
+
+    So it does where the length that a server reports is no number.
+    """
+    if answer.prompt_tokens is None:
+        return
+    if not isinstance(answer.prompt_tokens, int | float):
+        raise UserError(
+            f"{name} reports {str(answer.prompt_tokens)[:40]!r} as usage.prompt_tokens, which is no number: update the "
+            "server, or ask another one"
+        )
+    if answer.prompt_tokens == length:
         return
     more = answer.prompt_tokens - length
     if more == 1:

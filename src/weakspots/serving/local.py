@@ -52,11 +52,21 @@ class Local:
         model, tokenizer = load(source, dtype=dtype, device=device)
         return cls(model, tokenizer, str(source), version=version(source, model), **options)
 
+    @property
+    def context(self) -> int | None:
+        """Tokens of the longest prompt that the model states to be for; None where it states no limit."""
+        return getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+
     def ask(self, prompts: Sequence[Prompt]) -> Iterator[Answer]:
-        """One answer per prompt, shorter prompts first. Raises UserError where the model's output is not a number."""
+        """One answer per prompt, shorter prompts first.
+
+        Raises UserError where a prompt has tokens or positions that the model does not have, before anything is asked,
+        and where the model's output is not a number.
+        """
         by_length: dict[int, list[Prompt]] = defaultdict(list)
         for prompt in prompts:
             by_length[len(prompt[1])].append(prompt)
+        self._check(prompts)
         for length, alike in sorted(by_length.items()):
             batch = max(1, self._batch_tokens // length)
             for start in range(0, len(alike), batch):
@@ -67,6 +77,24 @@ class Local:
         del self._model
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+    def _check(self, prompts: Sequence[Prompt]) -> None:
+        """Raise UserError for what would be an index beyond a table: on a GPU that ends the whole process."""
+        known = self._model.get_input_embeddings().weight.shape[0]
+        largest = max((max(ids) for _, ids in prompts), default=0)
+        if largest >= known:
+            raise UserError(
+                f"{self.name} knows {known} tokens, and a prompt has token {largest}: the tokenizer is another model's"
+            )
+        longest = max((len(ids) for _, ids in prompts), default=0)
+        if self.context is not None and longest > self.context and not self._rotary():
+            raise UserError(
+                f"{self.name} has positions for {self.context} tokens, and a prompt has {longest}: ask shorter prompts"
+            )
+
+    def _rotary(self) -> bool:
+        """Whether positions are computed, so that prompts may be longer than the model states, if it bears that."""
+        return bool(getattr(self._model.config.get_text_config(), "rope_parameters", None))
 
     @torch.inference_mode()
     def _batch(self, prompts: Sequence[Prompt], length: int) -> list[Answer]:

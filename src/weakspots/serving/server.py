@@ -11,12 +11,20 @@ from weakspots.errors import UserError
 
 KEY_VARIABLE = "WEAKSPOTS_API_KEY"
 
+_EXAMPLE = "http://127.0.0.1:8000/v1"
+
 
 def completions_url(url: str) -> str:
     """Where completions are asked, from a base URL or that URL itself. Raises UserError where it cannot be one."""
-    parts = urlsplit(url)
+    if "://" not in url:
+        raise UserError(f"{url!r} is no URL of a server: http:// is missing before it, or https://")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # read for its error: a port is a number up to 65535
+    except ValueError as error:
+        raise UserError(f"{url!r} is no URL of a server ({error}): give one such as {_EXAMPLE}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not _plain(url):
-        raise UserError(f"{url!r} is no URL of a server: give one such as http://127.0.0.1:8000/v1")
+        raise UserError(f"{url!r} is no URL of a server: give one such as {_EXAMPLE}")
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise UserError(
             f"the URL of the server at {parts.hostname} must end with its path, without user, password or query: "

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -33,7 +33,7 @@ def ask_all(backend: Backend, prompts: Sequence[Prompt], path: str | Path) -> li
     is fine. A line that a killed process left unfinished is dropped. The file is locked meanwhile.
 
     Raises UserError where the backend does, where it counts another length than a prompt has (the answers so far are
-    kept), and where another process writes the file.
+    kept), where the file cannot be written, and where another process writes it.
     """
     asked = {key: _asked(backend.name, ids) for key, ids in prompts}
     lengths = {key: len(ids) for key, ids in prompts}
@@ -66,8 +66,12 @@ def _asked(name: str, ids: Sequence[int]) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(open(path, "a+b"))
+        except OSError as error:
+            raise UserError(f"answers cannot be kept in {path} ({error.strerror}): name another folder") from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
         except BlockingIOError:
