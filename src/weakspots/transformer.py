@@ -35,7 +35,11 @@ from weakspots.models import ModelRow
 
 
 class WeakSpotsConfig(PreTrainedConfig):
-    """Shape of a model: the backbone's fields under transformers' names, and `row`, its row of the model table."""
+    """Shape of a model: the backbone's fields under transformers' names, and `row`, its row of the model table.
+
+    `max_position_embeddings` is the length in tokens of the longest text it was trained on, where that is known; the
+    model reads longer ones too, and nothing says how well.
+    """
 
     model_type = "weakspots"
 
@@ -51,14 +55,22 @@ class WeakSpotsConfig(PreTrainedConfig):
     initializer_range: float = 0.02
     tie_word_embeddings: bool = True
     use_cache: bool = True
+    max_position_embeddings: int | None = None
     row: dict | None = None
     bos_token_id: int | None = None
     eos_token_id: int | None = None
     pad_token_id: int | None = None
 
     @classmethod
-    def of(cls, row: ModelRow, backbone: Backbone, vocabulary: int, end_of_text: int | None = None) -> WeakSpotsConfig:
-        """The configuration of one row of the model table on `backbone`."""
+    def of(
+        cls,
+        row: ModelRow,
+        backbone: Backbone,
+        vocabulary: int,
+        end_of_text: int | None = None,
+        context: int | None = None,
+    ) -> WeakSpotsConfig:
+        """The configuration of one row of the model table on `backbone`, trained on texts of `context` tokens."""
         return cls(
             vocab_size=vocabulary,
             hidden_size=backbone.width,
@@ -70,6 +82,7 @@ class WeakSpotsConfig(PreTrainedConfig):
             rms_norm_eps=backbone.norm_epsilon,
             rope_base=backbone.rope_base,
             initializer_range=backbone.initial_std,
+            max_position_embeddings=context,
             row=row.model_dump() if row.compressed else row.model_dump(exclude_unset=True),
             bos_token_id=end_of_text,
             eos_token_id=end_of_text,

@@ -245,6 +245,8 @@ def test_the_saved_folder_is_complete(data, tmp_path):
     loop.train(TABLE["w8s8-1kv"], BACKBONE, CORPUS, data, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= names
+    config = AutoModelForCausalLM.from_pretrained(tmp_path).config
+    assert config.max_position_embeddings == max(stage.length for stage in CORPUS.stages)  # what it was trained on
 
 
 def test_the_weights_of_chosen_steps_are_kept_and_load(data, tmp_path):

@@ -149,5 +149,5 @@ def tail_sentence(judged: Judged) -> str:
     if needle.found:
         return f"The effect follows the needle's position, not the prompt's length {told}."
     if tail.found:
-        return f"The effect follows the prompt's length, not the needle's position {told}: suspect the server first."
+        return f"The effect follows the prompt's length, not the needle's position {told}: suspect the server, if any."
     return f"Neither the needle's position nor the prompt's length matters visibly {told}."

@@ -48,7 +48,9 @@ def train(
     """
     tokenizer = AutoTokenizer.from_pretrained(data / "tokenizer")
     torch.manual_seed(row.seed)
-    model = WeakSpotsForCausalLM(WeakSpotsConfig.of(row, backbone, len(tokenizer), tokenizer.eos_token_id))
+    longest = max(stage.length for stage in corpus.stages)
+    shape = WeakSpotsConfig.of(row, backbone, len(tokenizer), tokenizer.eos_token_id, longest)
+    model = WeakSpotsForCausalLM(shape)
     return run(model, row.seed, corpus, data, folder, device, flops_per_token, Observer, publish)
 
 
