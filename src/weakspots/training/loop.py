@@ -144,6 +144,9 @@ def run(
         bare.save_pretrained(folder)
         AutoTokenizer.from_pretrained(data / "tokenizer").save_pretrained(folder)
         checkpoint.clear(folder)
+    # Not only for company. Gloo's thread drops the tensors of its last operation under a lock and wants the GIL for it;
+    # the destructor of DDP wants that lock and has the GIL. Who waits here gives the GIL away until the thread is done.
+    accelerator.wait_for_everyone()
     accelerator.end_training()
     _log.info("done: validation loss %.4f", validation["loss"])
     gates = pd.DataFrame(record.gates, columns=["step", *COLUMNS])
