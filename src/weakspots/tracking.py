@@ -63,8 +63,9 @@ class Job:
 
         def action(client: MlflowClient, run_id: str) -> None:
             rows = [metrics] if isinstance(metrics, Mapping) else metrics
-            table = rows if isinstance(rows, list) else rows.select_dtypes("number").to_dict("records")
-            points = list(_points(table, over))
+            if not isinstance(rows, list):
+                rows = rows.select_dtypes("number").to_dict("records")
+            points = list(_points(rows, over))
             for start in range(0, len(points), 1000):
                 client.log_batch(run_id, metrics=points[start : start + 1000])
 
@@ -81,7 +82,7 @@ class Job:
 
         def write() -> None:
             nonlocal written
-            self.log_metrics(waiting.copy(), over)
+            self.log_metrics(waiting, over)
             waiting.clear()
             written = time.monotonic()
 

@@ -296,12 +296,12 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         cache = past_key_values if cache is None else cache
         if attention_mask is not None and bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
             raise ValueError("padding before a token would move the window boundaries: pad on the right, or not at all")
-        compressed = self.layers[0].attention.memory is not None
-        if cache is not None and compressed and {type(layer) for layer in cache.layers} != {CompressedLayer}:
+        memory = self.layers[0].attention.memory
+        if cache is not None and memory is not None and {type(layer) for layer in cache.layers} != {CompressedLayer}:
             raise TypeError("this cache is for exact keys of every token: pass none, or the one of the last result")
         start = cache.get_seq_length() if cache is not None else 0
         if cache is None and use_cache:
-            cache = new_cache(len(self.layers), self.layers[0].attention.memory)
+            cache = new_cache(len(self.layers), memory)
         positions = torch.arange(start, start + input_ids.shape[1], device=input_ids.device)
         x = self.embed(input_ids)
         angles = self.layers[0].attention.rotary.angles(positions, x.dtype)

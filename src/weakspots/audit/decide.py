@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from weakspots import statistics
 from weakspots.audit.design import Design, phase, phases
-from weakspots.audit.evidence import Profile, Sample, comparisons, periodicity, without_trend
+from weakspots.audit.evidence import Profile, Sample, comparisons, periodicity
 from weakspots.audit.prompts import Batch
 
 KINDS = ("needle", "tail")
@@ -79,7 +79,7 @@ def finding(
     """
     sample = Sample(batch.mapping, positions(batch, kind), correct.astype(float))
     if kind == "tail":
-        sample = replace(sample, value=without_trend(sample.mapping, sample.position, sample.value))
+        sample = sample.without_trend()
     share = level / len(KINDS)
     best = periodicity(sample, design.periods, level=share, seed=seed)
     found = best.p_value <= share

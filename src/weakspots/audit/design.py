@@ -53,7 +53,7 @@ class Design:
 
     The lengths of a mapping are within `modulus` neighbouring ones, which begin at a random place of its own. So a
     straight trend over the length is no period of it, and a curved one can be told from a period and taken out
-    (`evidence.without_trend`): lengths take twice as many values as there are phases.
+    (`evidence.Sample`): lengths take twice as many values as there are phases.
     """
 
     asked: tuple[int, ...]

@@ -8,7 +8,7 @@ not, so null distributions move whole mappings, and standard errors add up whole
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,10 +44,26 @@ class Sample:
         """[mappings] prompts per mapping."""
         return np.bincount(self.row)
 
+    def means(self, value: np.ndarray) -> np.ndarray:
+        """[mappings] mean of `value` [n] in every mapping."""
+        return np.bincount(self.row, value) / self.sizes
+
     @cached_property
     def residual(self) -> np.ndarray:
         """[n] value minus the mean of its mapping."""
-        return self.value - (np.bincount(self.row, self.value) / self.sizes)[self.row]
+        return self.value - self.means(self.value)[self.row]
+
+    def without_trend(self) -> Sample:
+        """With values less their best quadratic in the position, both as they differ from their mean in the mapping.
+
+        For prompt lengths: a model that is worse on longer prompts has no phase. Targets need it not, since the design
+        gives their positions equal means and variances at all phases.
+        """
+        x = self.position - self.position.mean()
+        powers = np.stack([x, np.square(x)], axis=1) / max(float(np.abs(x).max()), 1.0) ** np.array([1, 2])
+        centred = np.stack([power - self.means(power)[self.row] for power in powers.T], axis=1)
+        trend = powers @ np.linalg.lstsq(centred, self.residual, rcond=None)[0]
+        return replace(self, value=self.value - trend)
 
     @property
     def total(self) -> float:
@@ -58,21 +74,6 @@ class Sample:
     def freedom(self) -> int:
         """Prompts less mappings."""
         return len(self.value) - len(self.sizes)
-
-
-def without_trend(mapping: np.ndarray, position: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """[n] `value` less its best quadratic in `position`, both as they differ from their mean in the mapping.
-
-    For prompt lengths: a model that is worse on longer prompts has no phase. Targets need it not, since the design
-    gives their positions equal means and variances at all phases.
-    """
-    _, row, sizes = np.unique(mapping, return_inverse=True, return_counts=True)
-    x = position - position.mean()
-    powers = np.stack([x, np.square(x)], axis=1) / max(float(np.abs(x).max()), 1.0) ** np.array([1, 2])
-    columns = np.column_stack([powers, value])
-    means = np.stack([np.bincount(row, column) / sizes for column in columns.T], axis=1)
-    centred = columns - means[row]
-    return value - powers @ np.linalg.lstsq(centred[:, :2], centred[:, 2], rcond=None)[0]
 
 
 def log_survival(x: np.ndarray, freedom: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from weakspots.config.corpus import (
     WordTokenizer,
 )
 from weakspots.config.deepseek import Deepseek
-from weakspots.config.section import Section
+from weakspots.config.section import Section, without_nulls
 from weakspots.config.theory import Theory
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
@@ -163,12 +163,7 @@ class Config(Section):
     @classmethod
     def _drop_removed(cls, data: Any) -> Any:
         """An overlay removes a row or a corpus of the file below it by setting it to null."""
-        if isinstance(data, dict):
-            data = dict(data)
-            for key in ("models", "corpora"):
-                if isinstance(data.get(key), dict):
-                    data[key] = {name: value for name, value in data[key].items() if value is not None}
-        return data
+        return without_nulls(data, "models", "corpora")
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:

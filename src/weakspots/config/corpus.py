@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from weakspots.config.section import Section
+from weakspots.config.section import Section, without_nulls
 from weakspots.records import animals, names
 
 
@@ -128,12 +128,7 @@ class Corpus(Section):
     @classmethod
     def _drop_removed(cls, data: Any) -> Any:
         """An overlay that names another kind removes the keys of the one below it by setting them to null."""
-        if isinstance(data, dict):
-            data = dict(data)
-            for key in ("source", "tokenizer"):
-                if isinstance(data.get(key), dict):
-                    data[key] = {name: value for name, value in data[key].items() if value is not None}
-        return data
+        return without_nulls(data, "source", "tokenizer")
 
     @model_validator(mode="after")
     def _words_exist(self) -> Corpus:

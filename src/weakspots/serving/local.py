@@ -95,9 +95,8 @@ class Local:
     def _rotary(self) -> bool:
         """Whether positions are computed, so that prompts may be longer than the model states, if it bears that."""
         config = self._model.config.get_text_config()
-        return any(
-            getattr(config, key, None) for key in ("rope_parameters", "rope_base")
-        )  # transformers', this project's
+        # transformers' name, and that of this project's models
+        return any(getattr(config, key, None) for key in ("rope_parameters", "rope_base"))
 
     @torch.inference_mode()
     def _batch(self, prompts: Sequence[Prompt], length: int) -> list[Answer]:
