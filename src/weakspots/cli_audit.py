@@ -22,7 +22,7 @@ Place = tuple[str, str | None]
 
 def audit(arguments: argparse.Namespace) -> int:
     """Find periodic weak spots of any model or server: accuracy by the target's position, with a verdict."""
-    from weakspots.audit import Question, planned
+    from weakspots.audit import Question, context_of, planned
     from weakspots.audit import audit as ask
     from weakspots.audit.words import vocabulary
 
@@ -43,7 +43,7 @@ def audit(arguments: argparse.Namespace) -> int:
     if tokenizer is None:
         raise UserError("prompts are sent as token ids: name the model's tokenizer, a folder or hub id, by --tokenizer")
     if arguments.dry_run:
-        print(planned(vocabulary(tokenizer), asked, len(backends))[1])
+        print(planned(vocabulary(tokenizer), asked, len(backends), context_of(backends))[1])
         return 0
     report = ask(
         backends[0], tokenizer, compare=backends[1] if backends[1:] else None, output=arguments.output, **question

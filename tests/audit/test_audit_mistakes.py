@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from weakspots import cli
 from weakspots import device as devices
-from weakspots.audit import Question, audit
+from weakspots.audit import Question, audit, planned
 from weakspots.audit.html import page
+from weakspots.audit.words import vocabulary
 from weakspots.errors import UserError
 from weakspots.models import ModelRow
 from weakspots.serving.answers import Answer
@@ -140,6 +142,15 @@ def test_a_prompt_longer_than_a_table_of_positions_is_refused(folder, tmp_path, 
     assert backend.context == CONTEXT and len([*backend.ask([("fits", [1] * CONTEXT)])]) == 1
     with pytest.raises(UserError, match=f"has positions for {CONTEXT} tokens, and a prompt has {CONTEXT + 1}"):
         next(backend.ask([("fits", [1]), ("too long", [1] * (CONTEXT + 1))]))
+
+
+def test_the_cost_that_is_told_is_of_prompts_that_the_model_can_read(folder, capsys) -> None:
+    assert cli.main(["audit", str(folder), "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert int(re.search(r"prompts of up to (\d+) tokens", told)[1]) <= CONTEXT
+    question = Question(strides="auto")
+    assert told.strip() == planned(vocabulary(TOKENIZER), question, context=CONTEXT)[1]
+    assert told.strip() != planned(vocabulary(TOKENIZER), question)[1]
 
 
 def test_a_model_that_computes_positions_bears_more_than_it_states_and_states_it() -> None:

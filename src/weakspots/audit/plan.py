@@ -118,6 +118,12 @@ class Part:
     plan: power.Plan
 
 
+def context_of(backends: Sequence[object]) -> int | None:
+    """Tokens that all of the backends can read, as far as they say so (`Local.context`)."""
+    stated = (getattr(backend, "context", None) for backend in backends)
+    return min((context for context in stated if context), default=None)
+
+
 def planned(
     words: Vocabulary, question: Question, backends: int = 1, context: int | None = None
 ) -> tuple[list[Part], str]:

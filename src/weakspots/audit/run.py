@@ -16,7 +16,7 @@ from weakspots.audit.decide import at_floor, verdict
 from weakspots.audit.design import moments
 from weakspots.audit.difficulty import Candidate, Search
 from weakspots.audit.follow import follow
-from weakspots.audit.plan import Part, Question, planned
+from weakspots.audit.plan import Part, Question, context_of, planned
 from weakspots.audit.prompts import Batch, make
 from weakspots.audit.report import Judged, LengthReport, Report
 from weakspots.audit.sequential import looks
@@ -55,8 +55,7 @@ def audit(
     """
     asked = Question(**question)
     words, backends = vocabulary(tokenizer), [backend, *([compare] if compare else [])]
-    contexts = [context for some in backends if (context := getattr(some, "context", None))]
-    parts, plan = planned(words, asked, len(backends), min(contexts, default=None))
+    parts, plan = planned(words, asked, len(backends), context_of(backends))
     _log.info("plan: %s", plan)
     with TemporaryDirectory() as scratch:
         session = _Session(words, backends, asked, Path(output or scratch) / "answers.jsonl")
