@@ -3,8 +3,10 @@ import os
 
 from snakemake.utils import min_version
 
-from weakspots import launch, tracking, workflow as stages
-from weakspots.provenance import stage_digest
+from weakspots import config as configuration
+from weakspots.workflow import launch, stage_dependencies as depends, tracking
+from weakspots.workflow.stage_dependencies import stage_digest
+from weakspots.workflow.targets import Targets, one_of
 
 min_version("9.27")
 
@@ -18,13 +20,13 @@ report: "workflow/report/workflow.rst"
 # All jobs of this run, wherever they are executed, are tracked under one name.
 os.environ.setdefault(tracking.INVOCATION, tracking.new_invocation())
 
-plan = stages.Plan.of(config)
+targets = Targets.of(config)
 
 
 wildcard_constraints:
-    corpus=stages.one_of(plan.settings.corpora),
-    model=stages.one_of(plan.settings.models),
-    asked=stages.one_of(plan.settings.deepseek.models),
+    corpus=one_of(targets.settings.corpora),
+    model=one_of(targets.settings.models),
+    asked=one_of(targets.settings.deepseek.models),
 
 
 include: "workflow/rules/data.smk"
@@ -45,7 +47,7 @@ rule all:
         rules.figure_3.output,
         rules.figure_4.output,
         rules.figure_5.output,
-        rules.figure_6.output if plan.settings.cycling.models else [],
+        rules.figure_6.output if targets.settings.cycling.models else [],
         rules.figure_theory.output,
         rules.tables.output,
         rules.deepseek.input,
@@ -56,17 +58,17 @@ rule all:
 # Not rules: Snakemake looks at no job that comes after one that must run, even where the file between them is `ancient`,
 # so a job upstream of all others that is repeated whenever anything changes would hide what changed. See docs/workflow.md.
 onstart:
-    stages.write_configuration(plan.settings, plan.config)
-    tracking.initialise(plan.tracking, plan.settings.scale)
+    configuration.write(targets.settings, targets.config)
+    tracking.initialise(targets.tracking, targets.settings.scale)
 
 
 onsuccess:
-    from weakspots import (
+    from weakspots.workflow import (
         summary,
     )  # here, since it needs libraries that parsing does not
 
-    tracking.finish(plan.tracking, "FINISHED", summary.write(plan))
+    tracking.finish(targets.tracking, "FINISHED", summary.write(targets))
 
 
 onerror:
-    tracking.finish(plan.tracking, "FAILED")
+    tracking.finish(targets.tracking, "FAILED")

@@ -18,8 +18,8 @@ import torch
 
 from weakspots.attention import choose, naive
 from weakspots.config import Backbone
-from weakspots.models import ModelRow
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 
 BARS = {2048: 1.3, 8192: 2.5}
 BACKBONE = Backbone(

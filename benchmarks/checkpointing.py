@@ -32,8 +32,8 @@ def run(model: str, data: str, steps: int, resume_every: int, core: int | None, 
         os.sched_setaffinity(0, {core})
     import torch
 
-    from weakspots.allocator import keep_freed_memory
     from weakspots.config import load
+    from weakspots.machine.allocator import keep_freed_memory
     from weakspots.training import checkpoint, loop
 
     torch.set_num_threads(1)

@@ -12,12 +12,12 @@ import time
 
 import torch
 
-from weakspots.allocator import keep_freed_memory
 from weakspots.config import Backbone
+from weakspots.machine.allocator import keep_freed_memory
+from weakspots.mechanism.all_knockouts import final_states, knockouts
 from weakspots.mechanism.knockout import knocked_out
-from weakspots.mechanism.sweep import final_states, knockouts
-from weakspots.models import ModelRow
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 
 LAPTOP = Backbone(layers=2, width=64, query_heads=8, head_width=16, mlp_width=192, rope_base=1e4, initial_std=0.02)
 DEEP = Backbone(layers=28, width=64, query_heads=16, head_width=8, mlp_width=192, rope_base=1e6, initial_std=0.02)

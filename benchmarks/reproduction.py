@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from weakspots import results
-from weakspots.mechanism import cycling, effects
-from weakspots.models import WHOLE_LAYER
+from weakspots.analysis import cycling_prediction, phase_losses, results
+from weakspots.model_table import WHOLE_LAYER
 
 MINUTES, GIB = 30, 8
 FULL_MEAN, FULL_GAP, SEED_GAP = 60, 6.1, 40
@@ -85,13 +84,13 @@ def mechanism_bars(found: results.Results) -> bool:
         if row.compressed and padding == "prefix":
             of_heads = np.stack([outcomes for at, outcomes in knocked_out.items() if at[1] != WHOLE_LAYER])
             clean = found.outcomes[model, padding]
-            losses = effects.concentrations(clean, of_heads, row.stride, found.statistics)
+            losses = phase_losses.concentrations(clean, of_heads, row.stride, found.statistics)
             heads += sum(loss is not None and loss.concentrated for loss in losses)
     for model, cycles in found.cycles.items():
         clean = found.outcomes[model, found.cycling_padding]
         for shift, outcomes in cycles.items():
             stride = found.models[model].stride
-            r2 = cycling.r_squared(clean[: len(outcomes)], outcomes, shift, stride, found.statistics)
+            r2 = cycling_prediction.r_squared(clean[: len(outcomes)], outcomes, shift, stride, found.statistics)
             agreed.append(r2["without_boundary"][0] if r2["correlation"] > 0 else 0.0)
     missed = bar(f"{heads} heads lose on at most three adjacent phases", heads >= CONCENTRATED_HEADS)
     median = np.median(agreed)

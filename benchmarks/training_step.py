@@ -18,10 +18,10 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from weakspots.config import load
-from weakspots.models import ModelRow
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 from weakspots.planning.counts import flops_per_token
 from weakspots.training.throughput import matmul_rate, peak_memory
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 BAR = 1.2
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from weakspots.analysis.results import Results
 from weakspots.config import Statistics
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.model_table import ModelRow
 
 ROWS = {
     "full-1kv": ModelRow(attention="full"),

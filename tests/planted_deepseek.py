@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from weakspots import published
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.config import Statistics
 from weakspots.config.deepseek import DeepseekModel, StandInShape
-from weakspots.models import CLEAN
-from weakspots.results import Results
+from weakspots.model_table import CLEAN
 
 STAND_INS = {
     "stand-in": DeepseekModel(
@@ -45,7 +45,7 @@ PROMPTS = {"v4.1-flash": 2560}
 
 def needles() -> dict[str, list[float]]:
     """Accuracies in percent by residue: the published ones, a flat control, and a probe's stand-in."""
-    found = {model: published.needle(model) for model in THEIRS}
+    found = {model: paper_numbers.needle(model) for model in THEIRS}
     theirs = {model: list(100 * known[0] / known[1]) for model, known in found.items() if known}
     return theirs | {"v3.1-base": [93.0], "stand-in": PROFILE, "stand-in-flat": [98.0]}
 

@@ -14,12 +14,12 @@ import pandas as pd
 from planted import ROWS as LOOKUP_ROWS
 from planted import WEAK_BOUNDARY, answers
 
+from weakspots.analysis.results import Results
 from weakspots.attention.compressor import BRANCHES
 from weakspots.attention.memory import Memory
 from weakspots.config import PADDINGS, Statistics
-from weakspots.models import WHOLE_LAYER, ModelRow
-from weakspots.results import Results
-from weakspots.tables import SCHEMAS
+from weakspots.files.tables import SCHEMAS
+from weakspots.model_table import WHOLE_LAYER, ModelRow
 
 DEEPSEEK = ModelRow(stride=4, gate="scalar", offset_maps="per_half", tied=True, post_norm=True, rope_last=True)
 

@@ -7,8 +7,8 @@ from functools import cache
 import pandas as pd
 from planted import planted
 
+from weakspots.analysis.results import Results
 from weakspots.config.theory import Flow, Map, Minimizers, Shape, Theory, Tokens
-from weakspots.results import Results
 from weakspots.theory.compute import compute
 
 TINY = Theory(

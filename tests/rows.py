@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from weakspots.config import Backbone, load
-from weakspots.models import ModelRow
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 
 ROOT = Path(__file__).parent.parent
 TABLE = load(ROOT / "config.yaml").models

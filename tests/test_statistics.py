@@ -9,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
 from weakspots.errors import UserError
 
 PUBLISHED = [
-    pytest.param(group["accuracy"].to_numpy(), published.figures()["models"][model]["stride"], id=f"{model}-{padding}")
-    for (model, padding), group in published.profiles().groupby(["model", "padding"], sort=False)
+    pytest.param(
+        group["accuracy"].to_numpy(), paper_numbers.figures()["models"][model]["stride"], id=f"{model}-{padding}"
+    )
+    for (model, padding), group in paper_numbers.profiles().groupby(["model", "padding"], sort=False)
 ]
 COMPRESSED = [case for case in PUBLISHED if case.values[1]]
 FULL = [case for case in PUBLISHED if not case.values[1]]
@@ -84,8 +87,8 @@ def test_intervals_by_position_cover_the_truth(compressed):
 
 @pytest.mark.parametrize(("model", "padding"), [("w8s8-1kv", "prefix"), ("w8s4-1kv", "in_sequence")])
 def test_gap_interval_is_as_wide_as_the_papers(model, padding):
-    run = published.figures()["models"][model]
-    rows = statistics.summary(answered(published.profile(model, padding)), replicates=2_000)
+    run = paper_numbers.figures()["models"][model]
+    rows = statistics.summary(answered(paper_numbers.profile(model, padding)), replicates=2_000)
     _, low, high = run[f"{padding}_gap"]
     assert rows.loc["gap", "high"] - rows.loc["gap", "low"] == pytest.approx(high - low, rel=0.35)
 
@@ -164,8 +167,8 @@ def test_a_modulus_of_one_period_shows_no_repetition():
 
 
 def test_published_means_and_gaps_agree_with_the_published_profiles():
-    for row in published.summary().itertuples():
-        run = published.figures()["models"][row.model]
+    for row in paper_numbers.summary().itertuples():
+        run = paper_numbers.figures()["models"][row.model]
         if run[f"{row.padding}_mean"]:
             assert row.mean == pytest.approx(run[f"{row.padding}_mean"][0], abs=0.06)
             assert row.gap == pytest.approx(run[f"{row.padding}_gap"][0], abs=0.11)

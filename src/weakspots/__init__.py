@@ -1,7 +1,7 @@
 """Periodic weak spots: phase sensitivity from chunked KV-cache compression.
 
 Importing the package is cheap. It makes transformers' auto classes know the architecture: the moment they are first
-imported, `weakspots.transformer` registers itself, so `AutoModelForCausalLM.from_pretrained(folder)` works.
+imported, `weakspots.model.transformer` registers itself, so `AutoModelForCausalLM.from_pretrained(folder)` works.
 """
 
 import importlib
@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 
 def _register(_module: object) -> None:
-    importlib.import_module("weakspots.transformer")
+    importlib.import_module("weakspots.model.transformer")
 
 
 if "transformers.models.auto.modeling_auto" in sys.modules:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weakspots.tracking import content_hash
+from weakspots.workflow.tracking import content_hash
 
 ROOT = Path(__file__).parents[2]
 SCALE = Path("results/smoke")

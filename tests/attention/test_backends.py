@@ -12,10 +12,10 @@ import torch
 from kernels import COMPILED, DEVICE, error, poison
 from rows import OVERLAPPING_TAIL, ROOT, TABLE, VOCABULARY, build
 
-from weakspots import workflow
 from weakspots.attention import blocked, choose, pooling, triton_attend, triton_pool
 from weakspots.config import load
 from weakspots.errors import UserError
+from weakspots.workflow import stage_dependencies
 
 
 @pytest.fixture(autouse=True)
@@ -121,8 +121,14 @@ def test_another_backend_repeats_no_job():
     config = load(ROOT / "config.yaml")
     other = config.model_copy(update={"backend": "torch"})
     assert config.backend == "auto"
-    assert workflow.train_settings(config, "recall", "w8s8-1kv") == workflow.train_settings(other, "recall", "w8s8-1kv")
-    for settings in (workflow.lookup_settings, workflow.cycling_settings, workflow.shown_settings):
+    assert stage_dependencies.train_settings(config, "recall", "w8s8-1kv") == stage_dependencies.train_settings(
+        other, "recall", "w8s8-1kv"
+    )
+    for settings in (
+        stage_dependencies.lookup_settings,
+        stage_dependencies.cycling_settings,
+        stage_dependencies.shown_settings,
+    ):
         assert settings(config) == settings(other)
 
 

@@ -7,8 +7,8 @@ from transformers import DeepseekV4Config
 from transformers.models.deepseek_v4 import modeling_deepseek_v4 as deepseek
 
 from weakspots.attention.compressor import Compressor
-from weakspots.models import ModelRow
-from weakspots.transformer import Attention, WeakSpotsConfig
+from weakspots.model.transformer import Attention, WeakSpotsConfig
+from weakspots.model_table import ModelRow
 
 WIDTH, HEAD = 24, 8
 

@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from weakspots.records import animals, names
 from weakspots.serving.answers import Answer, Prompt
+from weakspots.task.records import animals, names
 
 END = "<|endoftext|>"
 Fails = Callable[[int, int, float], bool]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from program_readers import Reader, serving, word_tokenizer
 
-from weakspots import cli
 from weakspots.audit import Report, audit
+from weakspots.cli import main
 from weakspots.errors import UserError
 
 TOKENIZER = word_tokenizer()
@@ -174,7 +174,7 @@ def test_the_command_names_a_server_that_corrupts_prompts_of_some_lengths(tmp_pa
     with serving(Reader(broken_lengths), TOKENIZER) as faulty, serving(Reader(), TOKENIZER) as healthy:
         common = ["--model", "m", "--tokenizer", str(tmp_path / "tokenizer"), "--stride", "4", "--records", "6"]
         common += ["--demonstrations", "3", "--budget", "300", "--output", str(tmp_path / "out")]
-        status = cli.main(["audit", "--endpoint", faulty, "--compare", healthy, *common])
+        status = main.main(["audit", "--endpoint", faulty, "--compare", healthy, *common])
         shown = capsys.readouterr().out
         assert status == 0 and f"A fault of m at {faulty}/completions" in shown and "phase 3 modulo 4" in shown
         assert "follows the prompt's length, not the needle's position" in shown
@@ -184,13 +184,13 @@ def test_the_command_names_a_server_that_corrupts_prompts_of_some_lengths(tmp_pa
         assert "data:image/png;base64," in page and not re.search(r"(src|href)='http", page)
         assert (tmp_path / "out/accuracy.png").stat().st_size > 5000
 
-        assert cli.main(["audit", "--endpoint", faulty, *common, "--max-gap", "5"]) == 3
-        assert cli.main(["audit", "--endpoint", healthy, *common, "--max-gap", "5"]) == 0
+        assert main.main(["audit", "--endpoint", faulty, *common, "--max-gap", "5"]) == 3
+        assert main.main(["audit", "--endpoint", healthy, *common, "--max-gap", "5"]) == 0
 
 
 def test_the_cost_is_told_before_anything_is_asked(tmp_path: Path, capsys) -> None:
     TOKENIZER.save_pretrained(tmp_path)
-    status = cli.main(
+    status = main.main(
         ["audit", "--endpoint", "http://127.0.0.1:9/v1", "--model", "m", "--tokenizer", str(tmp_path), "--dry-run"]
     )
     shown = capsys.readouterr().out
@@ -231,7 +231,7 @@ def test_the_cost_is_told_before_anything_is_asked(tmp_path: Path, capsys) -> No
 )
 def test_a_mistake_is_told_in_two_lines_at_most(tmp_path: Path, capsys, wrong: list[str], said: str) -> None:
     TOKENIZER.save_pretrained(tmp_path)
-    status = cli.main(
+    status = main.main(
         ["audit", *(part.replace("{tokenizer}", str(tmp_path)) for part in wrong), "--output", str(tmp_path)]
     )
     error = capsys.readouterr().err

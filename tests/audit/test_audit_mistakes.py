@@ -13,13 +13,13 @@ from program_readers import Reader, word_tokenizer
 from rows import build
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from weakspots import cli
-from weakspots import device as devices
 from weakspots.audit import Question, audit, planned
 from weakspots.audit.html import page
 from weakspots.audit.words import vocabulary
+from weakspots.cli import main
 from weakspots.errors import UserError
-from weakspots.models import ModelRow
+from weakspots.machine import device as devices
+from weakspots.model_table import ModelRow
 from weakspots.serving.answers import Answer
 from weakspots.serving.checks import check_length
 from weakspots.serving.local import Local
@@ -54,7 +54,7 @@ def _saved(folder: Path, vocabulary: int) -> Path:
 
 def refused(capsys, *command: object) -> str:
     """What the command says as it refuses."""
-    assert cli.main(["audit", *map(str, command)]) == 1
+    assert main.main(["audit", *map(str, command)]) == 1
     said = capsys.readouterr().err
     lines = [line for line in said.splitlines() if " error: " in line]
     assert len(lines) == 1 and "Traceback" not in said
@@ -145,7 +145,7 @@ def test_a_prompt_longer_than_a_table_of_positions_is_refused(folder, tmp_path, 
 
 
 def test_the_cost_that_is_told_is_of_prompts_that_the_model_can_read(folder, capsys) -> None:
-    assert cli.main(["audit", str(folder), "--dry-run"]) == 0
+    assert main.main(["audit", str(folder), "--dry-run"]) == 0
     told = capsys.readouterr().out
     assert int(re.search(r"prompts of up to (\d+) tokens", told)[1]) <= CONTEXT
     question = Question(strides="auto")
@@ -245,7 +245,7 @@ def test_nothing_is_compared_with_itself(folder, tmp_path, capsys, nothing_loads
     for same in (SERVER, f"{SERVER}/completions"):
         assert "is what is audited" in refused(capsys, *common, "--compare", same)
     other = ["--compare", SERVER, "--compare-model", "n", "--dry-run"]
-    assert cli.main(["audit", *map(str, common), *other]) == 0  # another model of the same server
+    assert main.main(["audit", *map(str, common), *other]) == 0  # another model of the same server
 
 
 def test_the_page_says_what_the_terminal_says_about_the_limit_and_the_difficulty() -> None:

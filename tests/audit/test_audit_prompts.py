@@ -17,7 +17,7 @@ from weakspots.audit.difficulty import Candidate
 from weakspots.audit.prompts import Setting, fixed_tokens, make
 from weakspots.audit.words import vocabulary
 from weakspots.errors import UserError
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 WORDS = vocabulary(word_tokenizer())
 

@@ -8,7 +8,7 @@ import pytest
 from mechanism_claims import LAYERS, SMALL
 from planted_mechanism import planted_mechanism
 
-from weakspots.results import Results
+from weakspots.analysis.results import Results
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from planted_mechanism import ROWS, knocked
 
+from weakspots.analysis.results import Results
 from weakspots.claims import Verdict, mechanism
-from weakspots.models import WHOLE_LAYER
-from weakspots.results import Results
+from weakspots.model_table import WHOLE_LAYER
 
 CLAIMS = {claim.id: claim for claim in mechanism.CLAIMS}
 SMALL = {name: ROWS[name] for name in ("full-1kv", "full-8kv", "w8s8-1kv", "w8s8-4kv", "w12s12-1kv", "w8s8-1kv-tied")}

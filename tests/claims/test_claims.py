@@ -9,11 +9,13 @@ from planted_deepseek import planted_deepseek
 from planted_mechanism import planted_mechanism
 from planted_theory import tables as theory_tables
 
-from weakspots import claims, published, tables
+from weakspots import claims
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.claims import Verdict, deepseek, lookup, theory
 from weakspots.config import PADDINGS, Statistics
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.files import tables
+from weakspots.model_table import ModelRow
 
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 COMPRESSED = [model for model, row in ROWS.items() if row.compressed]
@@ -184,7 +186,7 @@ def test_three_of_four_seeds_must_show_the_gap(flat, missing, status):
 
 def test_the_papers_figures_make_the_first_claims_hold():
     rows, outcomes = {}, {}
-    for model, run in published.figures()["models"].items():
+    for model, run in paper_numbers.figures()["models"].items():
         attributes = (
             {"rope_fraction": 0} if model.endswith("no-rope") else {"gate": "uniform"} if "uniform" in model else {}
         )
@@ -194,7 +196,7 @@ def test_the_papers_figures_make_the_first_claims_hold():
         shape = {"window": run["window"], "stride": run["stride"]} if run["window"] else {"attention": "full"}
         rows[model] = ModelRow(kv_heads=run["kv_heads"], **shape, **attributes)
         for padding in PADDINGS:
-            if (percent := published.profile(model, padding)) is not None:
+            if (percent := paper_numbers.profile(model, padding)) is not None:
                 outcomes[model, padding] = answers(percent, mappings=1_000)
     results = Results("paper", rows, Statistics(bootstrap=100), outcomes)
     judged = {claim.id: claim.measure(results).status for claim in lookup.CLAIMS}
@@ -225,5 +227,5 @@ def test_thresholds_stand_in_the_texts():
         "interior-phases-differ-too": "at least half",
     }.items():
         assert number in CLAIMS[claim].text
-    full = published.summary().query("model.str.startswith('full')")
+    full = paper_numbers.summary().query("model.str.startswith('full')")
     assert full["gap"].max() == pytest.approx(6.1)

@@ -13,8 +13,8 @@ from mechanism_claims import (
 from planted import answers
 from planted_mechanism import planted_mechanism
 
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.analysis.results import Results
+from weakspots.model_table import ModelRow
 
 
 def cycled(results: Results, accuracy) -> None:

@@ -15,9 +15,9 @@ from mechanism_claims import (
 )
 from planted_mechanism import ROWS, planted_mechanism
 
+from weakspots.analysis.results import Results
 from weakspots.config import Statistics
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.model_table import ModelRow
 
 
 def test_gates_must_be_static_somewhere(results):

@@ -14,8 +14,8 @@ from mechanism_claims import (
 )
 from planted_mechanism import ROWS, knocked, planted_mechanism
 
-from weakspots import published
-from weakspots.models import WHOLE_LAYER, ModelRow
+from weakspots.analysis import paper_numbers
+from weakspots.model_table import WHOLE_LAYER, ModelRow
 
 
 def test_one_uneven_knockout_of_full_attention_breaks_it(results):
@@ -110,9 +110,9 @@ def test_strides_with_too_few_phases_to_compare_are_flat():
 
 def test_the_papers_knockouts_make_their_claim_hold():
     """Layers 9, 10, 11 and 14 of W8/S8 with one KV head, as published."""
-    percent = published.figures()["w8s8-1kv_knockout_percent_by_phase"]
+    percent = paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"]
     losses = {(layer, 0): -np.array(percent[str(layer)]) for layer in (9, 10, 11, 14)}
-    clean = published.profile("w8s8-1kv", "prefix").reshape(-1, 8).mean(axis=0)
+    clean = paper_numbers.profile("w8s8-1kv", "prefix").reshape(-1, 8).mean(axis=0)
     rows = {"w8s8-1kv": ModelRow()}
     whole = verdict(KNOCKOUTS[1], planted_mechanism(rows, LAYERS, {"w8s8-1kv": clean}, {"w8s8-1kv": losses}))
     assert whole.status == "holds"

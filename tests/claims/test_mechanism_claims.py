@@ -16,7 +16,8 @@ from mechanism_claims import (
 )
 from planted_mechanism import planted_mechanism
 
-from weakspots import config, published
+from weakspots import config
+from weakspots.analysis import paper_numbers
 from weakspots.claims import mechanism, to_frame, to_markdown
 from weakspots.config import Statistics
 
@@ -69,7 +70,9 @@ def test_thresholds_stand_in_the_texts():
 
 
 def published_cycling(figure: str) -> dict[str, list[float]]:
-    return {name: values for name, values in published.figures()[f"gate_cycling_{figure}"].items() if name != "shifts"}
+    return {
+        name: values for name, values in paper_numbers.figures()[f"gate_cycling_{figure}"].items() if name != "shifts"
+    }
 
 
 def test_the_page_names_heads_phases_and_shifts(results):

@@ -16,7 +16,7 @@ from weakspots.data.packing import write_shards
 from weakspots.data.shards import INDEX, Sequences
 from weakspots.data.tokenization import Encoder, build_tokenizer
 from weakspots.errors import UserError
-from weakspots.records import animals
+from weakspots.task.records import animals
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from weakspots.data.corpora import documents
 from weakspots.data.document import Document
 from weakspots.data.tokenization import END_OF_TEXT, Encoder, build_tokenizer
 from weakspots.errors import UserError
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 
 @pytest.fixture(scope="module")

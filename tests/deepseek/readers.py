@@ -8,7 +8,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from weakspots.deepseek import tokenizer
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 
 @cache

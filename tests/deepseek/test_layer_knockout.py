@@ -6,10 +6,10 @@ import torch
 from rows import TABLE, build
 from toys import MODELS, VOCABULARY, mixed, texts
 
-from weakspots import tables
 from weakspots.deepseek import layer_knockout
 from weakspots.deepseek.layer_knockout import knocked_out, mean_outputs, score
 from weakspots.errors import UserError
+from weakspots.files import tables
 
 PROMPTS, CALIBRATION = texts(7, 38, seed=1).numpy().astype(np.uint32), texts(5, 38, seed=2).numpy().astype(np.uint32)
 ANSWERS = np.arange(7) * 3 % VOCABULARY

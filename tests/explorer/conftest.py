@@ -16,12 +16,13 @@ import pytest
 from planted_mechanism import planted_mechanism
 from planted_theory import tables as theory_tables
 
-from weakspots import claims, tables, workflow
+from weakspots import claims
+from weakspots.analysis.results import Results
 from weakspots.claims.report import to_frame
 from weakspots.config import load
 from weakspots.explorer import build
-from weakspots.results import Results
-from weakspots.workflow import Layout
+from weakspots.files import tables
+from weakspots.workflow.layout import Layout
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,7 +59,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """A page in which one run was not run and a claim has a nasty text, with empty files where links lead."""
     layout = Layout(str(tmp_path_factory.mktemp("results") / "planted"))
     config = load(ROOT / "config.yaml")
-    workflow.write_configuration(config, layout.config)
+    config.write_configuration(config, layout.config)
     results = planted_mechanism(changes={NOT_LOOKED_UP: None})
     results.theory = {name: table.copy() for name, table in theory_tables().items()}
     results.deepseek = config.deepseek.models

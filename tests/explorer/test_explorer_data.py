@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from conftest import NOT_LOOKED_UP
 
-from weakspots import published, statistics, tables
+from weakspots import statistics
+from weakspots.analysis import cycling_prediction, gate_preferences, paper_numbers
 from weakspots.explorer.build import SCRIPTS, embedded
 from weakspots.figures import style
-from weakspots.mechanism import cycling, gates
-from weakspots.provenance import PACKAGE
+from weakspots.files import tables
+from weakspots.workflow.stage_dependencies import PACKAGE
 
 
 def test_counts_of_correct_answers_are_those_of_the_lookups(page):
@@ -42,7 +43,7 @@ def test_counts_of_knockouts_are_those_of_their_tables(page):
 
 def test_scores_are_the_last_checkpoints_mean_scores(page):
     for model, table in page.results.gates.items():
-        found, last = page.data["gates"][model], gates.final(table)
+        found, last = page.data["gates"][model], gate_preferences.final(table)
         for gate, scores in zip(found["gates"], found["scores"], strict=True):
             of_gate = last[
                 (last["layer"] == gate["layer"]) & (last["head"] == gate["head"]) & (last["branch"] == gate["branch"])
@@ -59,10 +60,10 @@ def test_cycles_are_those_of_the_comparison(page):
         for shift, cycle in run["shifts"].items():
             cycled = page.results.cycles[model][int(shift)]
             clean = page.results.outcomes[model, "prefix"][: len(cycled)]
-            compared = cycling.compare(clean, cycled, int(shift), stride)
+            compared = cycling_prediction.compare(clean, cycled, int(shift), stride)
             np.testing.assert_allclose(cycle["observed"], compared["observed"], atol=1e-4)
             np.testing.assert_allclose(cycle["predicted"], compared["predicted"], atol=1e-4)
-            theirs = published.gate_cycling_r_squared(model, int(shift))
+            theirs = paper_numbers.gate_cycling_r_squared(model, int(shift))
             assert cycle["publishedRSquared"] == theirs
 
 
@@ -73,7 +74,7 @@ def test_what_was_not_run_is_absent(page):
     assert page.data["deepseek"]["flash-base"]["needle"] is None
 
 
-def test_a_stand_in_has_no_published_numbers(page):
+def test_a_stand_in_has_no_paper_numbers(page):
     for row in page.data["deepseek"].values():
         if row["standIn"]:
             assert row["published"] == {"completion": None, "needle": None}
@@ -82,7 +83,7 @@ def test_a_stand_in_has_no_published_numbers(page):
 def test_published_curves_are_the_published_ones(page):
     for model, profiles in page.data["published"]["profiles"].items():
         for padding, profile in profiles.items():
-            assert profile == published.profile(model, padding).tolist()
+            assert profile == paper_numbers.profile(model, padding).tolist()
 
 
 def test_colours_are_those_of_the_figures(page):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from conftest import COMPLETED, NASTY, NOT_LOOKED_UP
 
-from weakspots import published, statistics
-from weakspots.mechanism import cycling, effects, gates
-from weakspots.models import WHOLE_LAYER
+from weakspots import statistics
+from weakspots.analysis import cycling_prediction, gate_preferences, paper_numbers, phase_losses
+from weakspots.model_table import WHOLE_LAYER
 
 expect = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -r envs/browser.txt").expect
 
@@ -58,8 +58,8 @@ def test_any_run_and_padding_beside_full_attention_and_the_paper(opened, page):
     np.testing.assert_allclose([y for _, y in opened.drawn(label)], measured, atol=1e-9)
     full = accuracy(page, "full-1kv", "in_sequence")
     np.testing.assert_allclose(opened.column("Full attention · 1 KV (in-sequence padding)"), full, atol=0.006)
-    theirs = opened.column(f"published ({published.CAPTION})")
-    np.testing.assert_allclose(theirs, published.profile("w12s12-1kv", "in_sequence"), atol=0.006)
+    theirs = opened.column(f"published ({paper_numbers.CAPTION})")
+    np.testing.assert_allclose(theirs, paper_numbers.profile("w12s12-1kv", "in_sequence"), atol=0.006)
     assert "model=w12s12-1kv&padding=in_sequence" in opened.tab.url
 
 
@@ -67,7 +67,7 @@ def test_another_run_can_be_compared_and_curves_taken_off(opened, page):
     opened.choose("compare with", "w8s4-1kv")
     label = page.results.models["w8s4-1kv"].label()
     np.testing.assert_allclose([y for _, y in opened.drawn(label)], accuracy(page, "w8s4-1kv"), atol=1e-9)
-    name = f"published ({published.CAPTION})"
+    name = f"published ({paper_numbers.CAPTION})"
     assert opened.drawn(name)
     opened.tab.get_by_label("published curve").uncheck()
     assert not opened.drawn(name)
@@ -87,7 +87,7 @@ def test_what_was_not_run_says_so_and_is_no_zero(opened, page):
     opened.choose("run", NOT_LOOKED_UP)
     assert "not run" in opened.tab.inner_text("#view .notrun")
     assert not opened.drawn(page.results.models[NOT_LOOKED_UP].label())
-    assert opened.drawn(f"published ({published.CAPTION})")
+    assert opened.drawn(f"published ({paper_numbers.CAPTION})")
 
 
 def test_an_address_leads_back(opened, page):
@@ -98,7 +98,7 @@ def test_an_address_leads_back(opened, page):
 
 def changes(page, model, place, period, padding="prefix"):
     knocked = statistics.profile(page.results.knockouts[model, padding][place])
-    return effects.change(accuracy(page, model, padding), knocked, period)
+    return phase_losses.change(accuracy(page, model, padding), knocked, period)
 
 
 def shown_as(values, expected, atol):
@@ -126,7 +126,7 @@ def test_knockouts_at_all_positions_and_the_published_layer(opened, page):
     opened.open("knockouts")
     opened.tab.click("[data-key='1.0']")
     opened.choose("lay over", "14")
-    theirs = published.figures()["w8s8-1kv_knockout_percent_by_phase"]["14"]
+    theirs = paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"]["14"]
     shown_as(opened.column("published"), theirs, 0.06)
     opened.tab.get_by_label("all", exact=True).check()
     shown_as(opened.column("change (%)"), changes(page, "w8s8-1kv", (1, 0), 24), 0.006)
@@ -144,7 +144,7 @@ def test_training_is_replayed_on_the_plane_of_concentration(opened, page):
     opened.tab.get_by_role("button", name="Replay training").click()
     assert slider.input_value() == "0"
     expect(slider).to_have_value("2", timeout=10_000)
-    published_points = published.figures()["w8s8-1kv_effective_offsets_static_and_per_window"]
+    published_points = paper_numbers.figures()["w8s8-1kv_effective_offsets_static_and_per_window"]
     np.testing.assert_allclose(opened.drawn("published"), list(published_points.values()))
 
 
@@ -152,7 +152,7 @@ def test_gates_stand_beside_knockouts(opened, page):
     opened.open("gates")
     opened.choose("run", "w8s4-1kv")
     row = page.results.models["w8s4-1kv"]
-    preferences = gates.by_phase(gates.final(page.results.gates["w8s4-1kv"]), row)
+    preferences = gate_preferences.by_phase(gate_preferences.final(page.results.gates["w8s4-1kv"]), row)
     for branch in ("key", "value"):
         opened.check(branch)
         of_branch = preferences[preferences["branch"] == branch]
@@ -174,7 +174,9 @@ def test_the_slider_cycles_the_gates(opened, page):
             assert "not cycled" in opened.tab.inner_text("#view [role=status]")
             continue
         cycled = page.results.cycles["w12s12-1kv"][shift]
-        compared = cycling.compare(page.results.outcomes["w12s12-1kv", "prefix"][: len(cycled)], cycled, shift, 12)
+        compared = cycling_prediction.compare(
+            page.results.outcomes["w12s12-1kv", "prefix"][: len(cycled)], cycled, shift, 12
+        )
         for name, column in (("observed", "observed"), ("predicted", "predicted"), ("not cycled", "clean")):
             np.testing.assert_allclose(opened.column(name), compared[column], atol=0.006)
         np.testing.assert_allclose(
@@ -182,14 +184,14 @@ def test_the_slider_cycles_the_gates(opened, page):
         )
     opened.tab.click("[data-cycle='w8s8-1kv/-1']")
     cycled = page.results.cycles["w8s8-1kv"][-1]
-    compared = cycling.compare(page.results.outcomes["w8s8-1kv", "prefix"][: len(cycled)], cycled, -1, 8)
+    compared = cycling_prediction.compare(page.results.outcomes["w8s8-1kv", "prefix"][: len(cycled)], cycled, -1, 8)
     np.testing.assert_allclose(opened.column("observed"), compared["observed"], atol=0.006)
     assert opened.tab.get_by_label("run", exact=True).input_value() == "w8s8-1kv"
 
 
 def test_prepended_tokens_move_offsets_and_scores(opened, page):
     opened.open("window")
-    table = gates.final(page.results.gates["w8s8-1kv"])
+    table = gate_preferences.final(page.results.gates["w8s8-1kv"])
     scores = table[(table["layer"] == 1) & (table["branch"] == "value")].sort_values("offset")["score"].to_numpy()
     gate = next(
         at
@@ -228,7 +230,7 @@ def test_the_completion_strip_is_measured_or_labelled_as_published(opened, page)
     assert opened.column("P(32)")[1] is None
     opened.choose("model and filler", "flash-base/")
     assert "published; not run here" in opened.tab.inner_text("#completion-source")
-    theirs = published.code_completion("flash-base")
+    theirs = paper_numbers.code_completion("flash-base")
     np.testing.assert_allclose(opened.column("P(8)"), theirs["first"], atol=6e-4)
     opened.tab.get_by_label("docstring length L").fill("3")
     assert opened.tab.inner_text("#p8") == f"{theirs['first'][3]:.3f}"
@@ -243,7 +245,7 @@ def test_the_needle_is_shown_by_residue(opened, page):
     outcomes = page.results.needles["stand-in"]
     opened.choose("model", "stand-in")
     np.testing.assert_allclose(opened.column("accuracy", 1), statistics.profile(outcomes), atol=0.006)
-    correct, n = published.needle("pro-base")
+    correct, n = paper_numbers.needle("pro-base")
     opened.choose("model", "pro-base/published")
     np.testing.assert_allclose(opened.column("accuracy", 1), 100 * correct / n, atol=0.006)
 

@@ -7,7 +7,8 @@ import pytest
 from drawn import overlapping, said, texts
 from planted_deepseek import LOST, ROWS, STAND_INS, THEIRS, completion, planted_deepseek
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
 from weakspots.config.deepseek import DeepseekModel, StandInShape
 from weakspots.errors import UserError
 from weakspots.figures import figure_1, figure_1_models
@@ -68,7 +69,7 @@ def test_intervals_are_wilsons_of_the_prompts_of_a_residue(tables):
         assert set(run["n"]) == {2560}
 
 
-def test_a_stand_in_has_no_published_numbers_whatever_it_is_called():
+def test_a_stand_in_has_no_paper_numbers_whatever_it_is_called():
     results = planted_deepseek(run=())
     results.deepseek["flash-base"] = DeepseekModel(
         label="DeepSeek-V4-Flash-Base", stride=4, stand_in=StandInShape(layers=["compressed_sparse_attention"])
@@ -106,7 +107,7 @@ def test_layer_changes_are_relative_to_the_clean_accuracy_of_the_residue(tables)
     np.testing.assert_allclose(row["change"], 100 * (knocked - clean) / clean)
     theirs = tables.layers.query("source == 'paper'")
     assert theirs["layer"].unique().tolist() == [10, 22, 24] and set(theirs["model"]) == {"flash-base"}
-    np.testing.assert_allclose(theirs.query("layer == 22")["change"], published.layer_knockout("flash-base")[22])
+    np.testing.assert_allclose(theirs.query("layer == 22")["change"], paper_numbers.layer_knockout("flash-base")[22])
     assert -1 not in set(tables.layers["layer"])
 
 
@@ -126,7 +127,7 @@ def test_where_nothing_was_run_everything_says_so_and_the_published_curves_stand
         axes = panel(figure, row.label)
         assert "not run" in words(axes) and not curves(axes, linestyle="-")
         theirs = curves(axes, linestyle="--")
-        if (known := published.needle(model)) is None:
+        if (known := paper_numbers.needle(model)) is None:
             assert not theirs and "not published" in words(axes)
         else:
             np.testing.assert_allclose(theirs, [100 * known[0] / known[1]])
@@ -174,7 +175,7 @@ def test_no_stand_in_is_called_by_a_name_of_deepseeks_in_any_part():
 def test_maps_hold_what_was_measured_and_a_missing_one_says_so(laptop):
     maps = [image.get_array() for axes in laptop.axes for image in axes.images]
     assert [values.shape for values in maps] == [(3, 8), (4, 8), (2, 8)]
-    np.testing.assert_allclose(maps[0][0], published.layer_knockout("flash-base")[10])
+    np.testing.assert_allclose(maps[0][0], paper_numbers.layer_knockout("flash-base")[10])
     assert (maps[2][1] < -80).all() and (maps[1][0] < -80).all()
     assert "paper, layers 10, 22, 24" in said(laptop) and "here: not run" in said(laptop)
 
@@ -195,7 +196,7 @@ def test_a_completion_shows_which_code_was_completed():
     (axes,) = [axes for axes in figure.axes if axes.get_ylabel() == "probability"]
     first, second = curves(axes, linestyle="-")
     assert set(np.round(first, 2)) == {0.2, 0.9} and len(first) == len(second) == 16
-    theirs = published.code_completion("flash-base")
+    theirs = paper_numbers.code_completion("flash-base")
     np.testing.assert_allclose(curves(axes, linestyle="--"), [theirs["first"], theirs["second"]])
 
 

@@ -7,7 +7,8 @@ import pytest
 from matplotlib.colors import to_hex
 from planted import ROWS, WEAK_BOUNDARY, planted
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
 from weakspots.errors import UserError
 from weakspots.figures import figure_2, style
 
@@ -72,7 +73,7 @@ def test_periods_and_boundary_phases_are_marked(panels):
 
 
 def test_the_papers_curve_is_drawn_beside_ours_in_its_paddings_colour(panels):
-    theirs = published.profile("w8s8-1kv", "in_sequence")
+    theirs = paper_numbers.profile("w8s8-1kv", "in_sequence")
     found = [line for line in panels["w8s8-1kv"].lines if np.array_equal(line.get_ydata(), theirs)]
     assert [to_hex(line.get_color()).upper() for line in found] == [style.PADDING_COLOURS["in_sequence"].upper()]
 

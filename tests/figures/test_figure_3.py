@@ -11,7 +11,7 @@ from planted_mechanism import ROWS, planted_mechanism
 from weakspots import statistics
 from weakspots.errors import UserError
 from weakspots.figures import figure_3, panels
-from weakspots.models import WHOLE_LAYER
+from weakspots.model_table import WHOLE_LAYER
 
 SOME = {name: ROWS[name] for name in ("full-1kv", "w8s8-1kv", "w8s4-1kv", "w8s8-4kv", "w8s8-1kv-uniform")}
 

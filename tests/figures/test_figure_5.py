@@ -8,9 +8,9 @@ import pytest
 from drawn import overlapping, said
 from planted_mechanism import ROWS, planted_mechanism, specialised
 
+from weakspots.analysis import alignment
 from weakspots.errors import UserError
 from weakspots.figures import figure_5
-from weakspots.mechanism import alignment
 
 SOME = {
     name: ROWS[name]

@@ -7,7 +7,8 @@ import pytest
 from drawn import overlapping, said
 from planted_mechanism import CYCLED_MAPPINGS, ROWS, SHIFTS, planted_mechanism
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
 from weakspots.errors import UserError
 from weakspots.figures import figure_6, figure_6_grid
 
@@ -122,11 +123,11 @@ def test_a_flat_model_has_no_agreement_to_show():
     assert "undefined" in said(figure_6.draw(figure_6.measure(results), agreed))
 
 
-def test_published_numbers_of_cycling_are_found_by_run_and_shift():
-    assert published.gate_cycling_r_squared("w12s12-4kv", -3) == 0.989
-    assert published.gate_cycling_mean_change("w8s8-1kv", -3) == -17.0
-    assert published.gate_cycling_r_squared("w8s8-1kv", 4) is None
-    assert published.gate_cycling_r_squared("w4s4-1kv", 1) is None
+def test_paper_numbers_of_cycling_are_found_by_run_and_shift():
+    assert paper_numbers.gate_cycling_r_squared("w12s12-4kv", -3) == 0.989
+    assert paper_numbers.gate_cycling_mean_change("w8s8-1kv", -3) == -17.0
+    assert paper_numbers.gate_cycling_r_squared("w8s8-1kv", 4) is None
+    assert paper_numbers.gate_cycling_r_squared("w4s4-1kv", 1) is None
 
 
 def test_a_scale_without_cycles_says_what_to_run():

@@ -10,7 +10,7 @@ from planted import planted
 from planted_deepseek import planted_deepseek
 from planted_mechanism import ROWS, planted_mechanism
 
-from weakspots import results
+from weakspots.analysis import results
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weakspots import records
 from weakspots.config import PADDINGS, Lookup
 from weakspots.errors import UserError
 from weakspots.lookup.prompts import PromptSet, prompt_length, prompts
+from weakspots.task import records
 
 KEYS, VALUES = list(records.animals()[:24]), list(records.names()[:20])
 

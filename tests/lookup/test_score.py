@@ -10,11 +10,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from weakspots import records, tables
 from weakspots.config import PADDINGS, Lookup
 from weakspots.errors import UserError
+from weakspots.files import tables
 from weakspots.lookup.prompts import prompts
 from weakspots.lookup.score import score, tokenize
+from weakspots.task import records
 
 KEYS, VALUES = list(records.animals()[:9]), list(records.names()[:8])
 LOOKUP = Lookup(corpus="recall", paddings=PADDINGS, modulus=3, mappings=9, records=5, demonstrations=2)

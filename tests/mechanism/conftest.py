@@ -7,10 +7,10 @@ from rows import BACKBONE, build
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from weakspots import records
 from weakspots.config import Lookup
 from weakspots.lookup.prompts import prompts
-from weakspots.models import ModelRow
+from weakspots.model_table import ModelRow
+from weakspots.task import records
 
 LOOKUP = Lookup(corpus="recall", paddings=["prefix"], modulus=4, mappings=16, records=4, demonstrations=2, seed=3)
 

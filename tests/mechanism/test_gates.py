@@ -8,10 +8,10 @@ import pytest
 import torch
 from rows import OVERLAPPING_TAIL, TABLE, build
 
+from weakspots.analysis import gate_preferences
 from weakspots.errors import UserError
-from weakspots.mechanism import gates
-from weakspots.models import ModelRow
-from weakspots.training.trajectory import gate_statistics
+from weakspots.mechanism.gate_statistics import gate_statistics
+from weakspots.model_table import ModelRow
 
 DEEPSEEK = TABLE["w8s4-1kv-deepseek"]
 
@@ -27,7 +27,7 @@ def table(scores: dict[tuple[int, int, str], list[float]], step: int = 0) -> pd.
 
 
 def preference(scores, row, branch="key") -> list[float]:
-    return gates.by_phase(table({(0, 0, branch): scores}), row)["preference"].tolist()
+    return gate_preferences.by_phase(table({(0, 0, branch): scores}), row)["preference"].tolist()
 
 
 def one_hot(offset: int, width: int = 8) -> list[float]:
@@ -39,7 +39,7 @@ def one_hot(offset: int, width: int = 8) -> list[float]:
 )
 @pytest.mark.parametrize("branch", ["key", "value"])
 def test_a_uniform_gate_prefers_no_phase(row, branch):
-    found = gates.by_phase(table({(0, 0, branch): [1 / row.window] * row.window}), row)
+    found = gate_preferences.by_phase(table({(0, 0, branch): [1 / row.window] * row.window}), row)
     assert found["phase"].tolist() == list(range(row.stride))
     np.testing.assert_allclose(found["preference"], 1)
     if row.window % row.stride == 0:
@@ -47,14 +47,14 @@ def test_a_uniform_gate_prefers_no_phase(row, branch):
 
 
 def test_where_the_stride_does_not_divide_the_window_uniform_means_two_shares_at_some_phases():
-    found = gates.by_phase(table({(0, 0, "key"): [1 / 8] * 8}), ModelRow(stride=6))
+    found = gate_preferences.by_phase(table({(0, 0, "key"): [1 / 8] * 8}), ModelRow(stride=6))
     np.testing.assert_allclose(found["static"], 2**2.5)  # shares 1/4, 1/4, and 1/8 four times: 5/2 bits
     assert preference(one_hot(7), ModelRow(stride=6)) == [0, 4, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("offset", range(8))
 def test_one_fixed_offset_is_one_effective_phase(offset):
-    found = gates.by_phase(table({(0, 0, "key"): one_hot(offset)}), ModelRow())
+    found = gate_preferences.by_phase(table({(0, 0, "key"): one_hot(offset)}), ModelRow())
     np.testing.assert_allclose(found["static"], 1)
     assert found["preference"].tolist() == (8 * np.eye(8)[offset]).tolist()
 
@@ -62,7 +62,7 @@ def test_one_fixed_offset_is_one_effective_phase(offset):
 def test_overlapping_windows_pool_the_two_offsets_of_a_phase():
     scores = [0.05, 0.1, 0.0, 0.2, 0.15, 0.3, 0.1, 0.1]
     pooled = np.array([0.05 + 0.15, 0.1 + 0.3, 0.0 + 0.1, 0.2 + 0.1])
-    found = gates.by_phase(table({(0, 0, "key"): scores}), ModelRow(stride=4))
+    found = gate_preferences.by_phase(table({(0, 0, "key"): scores}), ModelRow(stride=4))
     np.testing.assert_allclose(found["preference"], 4 * pooled, rtol=1e-6)
     np.testing.assert_allclose(found["static"], np.exp(-(pooled * np.log(pooled)).sum()), rtol=1e-6)
 
@@ -81,13 +81,13 @@ def test_the_lead_is_subtracted(monkeypatch):
         def of(row):
             return type("Geometry", (), {"lead": 3})
 
-    monkeypatch.setattr(gates, "Memory", Led)
+    monkeypatch.setattr(gate_preferences, "Memory", Led)
     assert preference(one_hot(5), ModelRow()) == [0, 0, 8, 0, 0, 0, 0, 0]
     assert preference(one_hot(1), ModelRow()) == [0, 0, 0, 0, 0, 0, 8, 0]
 
 
 def test_a_value_gate_that_keeps_the_successor_peaks_with_its_key():
-    found = gates.by_phase(table({(1, 0, "key"): one_hot(6), (1, 0, "value"): one_hot(7)}), ModelRow())
+    found = gate_preferences.by_phase(table({(1, 0, "key"): one_hot(6), (1, 0, "value"): one_hot(7)}), ModelRow())
     peaks = found.sort_values("preference").groupby("branch")["phase"].last()
     assert peaks.to_dict() == {"key": 6, "value": 6}
     assert preference(one_hot(0), ModelRow(), "value") == (8 * np.eye(8)[7]).tolist()  # phase 0 succeeds phase S - 1
@@ -100,8 +100,8 @@ def test_a_value_gate_that_keeps_the_successor_peaks_with_its_key():
 def test_every_gate_is_listed_once_in_order_whatever_the_order_of_the_rows():
     scores = {(layer, head, branch): np.roll([0.65, *[0.05] * 7], 3 * layer + head).tolist()
               for layer in (0, 1) for head in (0, 1) for branch in ("key", "value")}  # fmt: skip
-    found = gates.by_phase(table(scores).sample(frac=1, random_state=0), ModelRow(kv_heads=2))
-    assert list(found.columns) == gates.COLUMNS
+    found = gate_preferences.by_phase(table(scores).sample(frac=1, random_state=0), ModelRow(kv_heads=2))
+    assert list(found.columns) == gate_preferences.COLUMNS
     expected = [(*gate, phase) for gate in sorted(scores) for phase in range(8)]
     assert list(found[["layer", "head", "branch", "phase"]].itertuples(index=False, name=None)) == expected
     keys = found[found["branch"] == "key"].sort_values("preference").groupby(["layer", "head"])["phase"].last()
@@ -110,14 +110,14 @@ def test_every_gate_is_listed_once_in_order_whatever_the_order_of_the_rows():
 
 def test_the_last_step_is_what_is_meant_by_final():
     steps = pd.concat([table({(0, 0, "key"): one_hot(step)}, step) for step in (0, 7, 3)])
-    assert set(gates.final(steps)["step"]) == {7} and len(gates.final(steps)) == 8
+    assert set(gate_preferences.final(steps)["step"]) == {7} and len(gate_preferences.final(steps)) == 8
     with pytest.raises(UserError, match=r"W8/S8 · 1 KV need every offset from 0 to 7 once: take one step"):
-        gates.by_phase(steps, ModelRow())
+        gate_preferences.by_phase(steps, ModelRow())
     with pytest.raises(UserError, match="offset from 0 to 11"):
-        gates.by_phase(gates.final(steps), ModelRow(window=12, stride=12))
+        gate_preferences.by_phase(gate_preferences.final(steps), ModelRow(window=12, stride=12))
     with pytest.raises(UserError, match="Full attention · 1 KV has no gates"):
-        gates.by_phase(steps, ModelRow(attention="full"))
-    assert gates.by_phase(gates.final(steps).iloc[:0], ModelRow()).empty
+        gate_preferences.by_phase(steps, ModelRow(attention="full"))
+    assert gate_preferences.by_phase(gate_preferences.final(steps).iloc[:0], ModelRow()).empty
 
 
 @pytest.mark.parametrize("name", ["w8s8-4kv", "w8s8-1kv-tied", "w8s4-1kv-deepseek", "w12s12-1kv"])
@@ -125,7 +125,7 @@ def test_the_statistics_of_a_model_can_be_read(name):
     row = TABLE[name]
     tokens = torch.randint(61, (4, 48), generator=torch.Generator().manual_seed(0))
     statistics = gate_statistics(build(row), tokens)
-    found = gates.by_phase(statistics, row)
+    found = gate_preferences.by_phase(statistics, row)
     assert len(found) == 2 * row.kv_heads * (1 if row.tied else 2) * row.stride
     assert found["static"].between(1, row.stride + 1e-9).all()
     np.testing.assert_allclose(found.groupby(["layer", "head", "branch"])["preference"].mean(), 1, rtol=1e-6)

@@ -9,16 +9,10 @@ from weakspots.config import Knockout, Lookup
 from weakspots.errors import UserError
 from weakspots.lookup.prompts import prompts
 from weakspots.lookup.score import score, tokenize
-from weakspots.mechanism import sweep
-from weakspots.mechanism.knockout import (
-    calibration_prompts,
-    check_disjoint,
-    columns,
-    knocked_out,
-    mean_outputs,
-)
-from weakspots.mechanism.sweep import final_states, knockouts
-from weakspots.models import WHOLE_LAYER, ModelRow
+from weakspots.mechanism import all_knockouts
+from weakspots.mechanism.all_knockouts import final_states, knockouts
+from weakspots.mechanism.knockout import calibration_prompts, check_disjoint, columns, knocked_out, mean_outputs
+from weakspots.model_table import WHOLE_LAYER, ModelRow
 
 KEYS, VALUES = [f"k{i}" for i in range(12)], [f"v{i}" for i in range(12)]
 LOOKUP = Lookup(corpus="recall", paddings=["prefix"], modulus=4, mappings=16, records=4, demonstrations=2, seed=3)
@@ -143,7 +137,7 @@ def test_the_tables_hold_the_lookup_and_every_knockout_of_the_same_prompts(asked
     model, tokenizer, evaluated = asked
     tokens = torch.from_numpy(tokenize(tokenizer, evaluated)[0])
     means = mean_outputs(model, tokens)
-    clean, table = sweep.score(model, tokenizer, evaluated, means, batch=7)
+    clean, table = all_knockouts.score(model, tokenizer, evaluated, means, batch=7)
     expected = score(model, tokenizer, evaluated, batch=64)
     for column in ("mapping", "position", "target_position", "answer_rank", "correct"):
         assert (clean[column] == expected[column]).all()
@@ -162,7 +156,7 @@ def test_the_tables_hold_the_lookup_and_every_knockout_of_the_same_prompts(asked
 def test_the_only_head_of_a_layer_is_listed_as_the_whole_layer_too(asked):
     _, tokenizer, evaluated = asked
     model = build(ModelRow())
-    _, table = sweep.score(model, tokenizer, evaluated, torch.zeros(2, 64), batch=64)
+    _, table = all_knockouts.score(model, tokenizer, evaluated, torch.zeros(2, 64), batch=64)
     by_head = {at: part["correct"].to_numpy() for at, part in table.groupby(["layer", "head"])}
     assert set(by_head) == {(0, 0), (0, WHOLE_LAYER), (1, 0), (1, WHOLE_LAYER)}
     assert (by_head[1, 0] == by_head[1, WHOLE_LAYER]).all()

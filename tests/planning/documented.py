@@ -10,7 +10,7 @@ import io
 import re
 from pathlib import Path
 
-from weakspots.cli import main
+from weakspots.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/paper_scale.md"

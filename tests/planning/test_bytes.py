@@ -10,15 +10,16 @@ import torch
 import torch.nn.functional as F
 from rows import ROOT, TABLE
 
-from weakspots import elementwise, tables, transformer
 from weakspots.attention import naive
 from weakspots.config import Backbone, Stage, load
 from weakspots.data.prepare import prepare
-from weakspots.linear_cross_entropy import BUDGET
-from weakspots.models import ModelRow
+from weakspots.files import tables
+from weakspots.model import elementwise, transformer
+from weakspots.model.linear_cross_entropy import BUDGET
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 from weakspots.planning import disk, memory
 from weakspots.training import checkpoint
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 VOCABULARY, BATCH, LENGTH = 300, 2, 256
 LAPTOP = load(ROOT / "config.yaml")

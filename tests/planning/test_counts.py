@@ -8,13 +8,13 @@ from rows import OVERLAPPING_TAIL, ROOT, TABLE
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from weakspots import transformer
 from weakspots.attention import naive
 from weakspots.attention.memory import Memory
 from weakspots.config import Backbone, load
-from weakspots.models import ModelRow
+from weakspots.model import transformer
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 from weakspots.planning import counts
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 PAPER = load(ROOT / "config.yaml", ROOT / "workflow/scales/paper.yaml").backbone
 SMALL = Backbone(layers=3, width=64, query_heads=8, head_width=16, mlp_width=160, rope_base=1e4, initial_std=0.02)

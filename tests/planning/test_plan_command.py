@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rows import ROOT
 
-from weakspots.cli import main
+from weakspots.cli.main import main
 from weakspots.config import load
 from weakspots.planning import counts
 

@@ -12,11 +12,11 @@ from tokenizers import Tokenizer, models
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from weakspots.errors import UserError
-from weakspots.models import ModelRow
+from weakspots.model.loading import load
+from weakspots.model_table import ModelRow
 from weakspots.serving import local
 from weakspots.serving.answers import is_correct, rank_and_logprob
 from weakspots.serving.checks import check
-from weakspots.serving.loading import load
 from weakspots.serving.local import Local
 from weakspots.serving.store import ask_all
 

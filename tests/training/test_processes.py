@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from small import curve, weights
 
-from weakspots import config, processes, workflow
+from weakspots import config
 from weakspots.errors import UserError
+from weakspots.machine import processes
 from weakspots.training import loop
 
 REPOSITORY = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def folder(tmp_path_factory):
     training |= {"batch_tokens": 48 * 15, "micro_batch_tokens": 48 * 4}
     (folder / "overlay.yaml").write_text(json.dumps({"corpora": {"recall": {"training": training}}}))
     scale = config.load(REPOSITORY / "config.yaml", REPOSITORY / "workflow/scales/smoke.yaml", folder / "overlay.yaml")
-    workflow.write_configuration(scale, folder / "results/config.yaml")
+    config.write_configuration(scale, folder / "results/config.yaml")
     finished(run(folder, "data", "recall"))
     return folder
 

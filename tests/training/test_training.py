@@ -13,11 +13,11 @@ from transformers import AutoModelForCausalLM
 from weakspots.config import Stage
 from weakspots.data.prepare import prepare
 from weakspots.errors import UserError
-from weakspots.models import ModelRow
+from weakspots.mechanism.gate_statistics import effective_number, gate_statistics
+from weakspots.model_table import ModelRow
 from weakspots.training import checkpoint, loop
 from weakspots.training.batches import IGNORED, Batches
 from weakspots.training.schedule import Progress, learning_rate
-from weakspots.training.trajectory import effective_number, gate_statistics
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,16 @@
 rule data:
     input:
-        text=lambda wildcards: plan.texts[wildcards.corpus],
+        text=lambda wildcards: targets.texts[wildcards.corpus],
     output:
-        directory(plan.data("{corpus}")),
+        directory(targets.data("{corpus}")),
     log:
-        plan.log("data", "{corpus}"),
+        targets.log("data", "{corpus}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 8
     params:
-        config=plan.config,
-        settings=lambda wildcards: plan.settings.corpora[
+        config=targets.config,
+        settings=lambda wildcards: targets.settings.corpora[
             wildcards.corpus
         ].data_settings(),
         source=stage_digest("data"),

@@ -3,30 +3,30 @@
 
 rule deepseek:
     input:
-        plan.deepseeks,
+        targets.deepseeks,
 
 
 rule stand_in:
     input:
-        data=plan.data(plan.settings.deepseek.stand_in.corpus),
+        data=targets.data(targets.settings.deepseek.stand_in.corpus),
     output:
-        directory(plan.stand_in("{asked}")),
+        directory(targets.stand_in("{asked}")),
     log:
-        plan.log("stand_in", "{asked}"),
+        targets.log("stand_in", "{asked}"),
     wildcard_constraints:
-        asked=stages.one_of(plan.settings.deepseek.stand_ins),
+        asked=one_of(targets.settings.deepseek.stand_ins),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=launch.gpus(plan.settings),
+        gpu=launch.gpus_per_job(targets.settings),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu
+            targets.settings, resources.gpu
         ),
-        config=plan.config,
-        settings=lambda wildcards: stages.stand_in_settings(
-            plan.settings, wildcards.asked
+        config=targets.config,
+        settings=lambda wildcards: depends.stand_in_settings(
+            targets.settings, wildcards.asked
         ),
         source=stage_digest("stand_in"),
     shell:
@@ -35,23 +35,23 @@ rule stand_in:
 
 rule needle_model:
     input:
-        model=lambda wildcards: plan.trained_for(wildcards.asked),
+        model=lambda wildcards: targets.trained_for(wildcards.asked),
     output:
-        plan.deepseek("{asked}", "needle"),
+        targets.deepseek("{asked}", "needle"),
     log:
-        plan.log("needle", "{asked}"),
+        targets.log("needle", "{asked}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=lambda wildcards: plan.gpus_for(wildcards.asked),
+        gpu=lambda wildcards: targets.gpus_for(wildcards.asked),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu
+            targets.settings, resources.gpu
         ),
-        config=plan.config,
-        settings=lambda wildcards: stages.needle_settings(
-            plan.settings, wildcards.asked
+        config=targets.config,
+        settings=lambda wildcards: depends.needle_settings(
+            targets.settings, wildcards.asked
         ),
         source=stage_digest("needle"),
     shell:
@@ -60,23 +60,23 @@ rule needle_model:
 
 rule code_completion_model:
     input:
-        model=lambda wildcards: plan.trained_for(wildcards.asked),
+        model=lambda wildcards: targets.trained_for(wildcards.asked),
     output:
-        plan.deepseek("{asked}", "code_completion"),
+        targets.deepseek("{asked}", "code_completion"),
     log:
-        plan.log("code_completion", "{asked}"),
+        targets.log("code_completion", "{asked}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=lambda wildcards: plan.gpus_for(wildcards.asked),
+        gpu=lambda wildcards: targets.gpus_for(wildcards.asked),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu
+            targets.settings, resources.gpu
         ),
-        config=plan.config,
-        settings=lambda wildcards: stages.code_completion_settings(
-            plan.settings, wildcards.asked
+        config=targets.config,
+        settings=lambda wildcards: depends.code_completion_settings(
+            targets.settings, wildcards.asked
         ),
         source=stage_digest("code_completion"),
     shell:
@@ -85,23 +85,23 @@ rule code_completion_model:
 
 rule layer_knockout_model:
     input:
-        model=lambda wildcards: plan.trained_for(wildcards.asked),
+        model=lambda wildcards: targets.trained_for(wildcards.asked),
     output:
-        plan.deepseek("{asked}", "layer_knockout"),
+        targets.deepseek("{asked}", "layer_knockout"),
     log:
-        plan.log("layer_knockout", "{asked}"),
+        targets.log("layer_knockout", "{asked}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=lambda wildcards: plan.gpus_for(wildcards.asked),
+        gpu=lambda wildcards: targets.gpus_for(wildcards.asked),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu
+            targets.settings, resources.gpu
         ),
-        config=plan.config,
-        settings=lambda wildcards: stages.layer_knockout_settings(
-            plan.settings, wildcards.asked
+        config=targets.config,
+        settings=lambda wildcards: depends.layer_knockout_settings(
+            targets.settings, wildcards.asked
         ),
         source=stage_digest("layer_knockout"),
     shell:

@@ -3,24 +3,24 @@
 
 rule figure_1:
     input:
-        deepseek=plan.deepseeks,
+        deepseek=targets.deepseeks,
         notebook="notebooks/figure_1.ipynb",
     output:
         report(
-            plan.figure("figure_1", "png"),
+            targets.figure("figure_1", "png"),
             caption="../report/figure_1.rst",
             category="Figures",
         ),
-        multiext(plan.figure("figure_1", ""), "svg", "ipynb"),
+        multiext(targets.figure("figure_1", ""), "svg", "ipynb"),
     log:
-        plan.log("figure_1"),
-        notebook=plan.log("figure_1", suffix="ipynb"),
+        targets.log("figure_1"),
+        notebook=targets.log("figure_1", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.deepseek_settings(plan.settings),
-        confidence=plan.settings.statistics.confidence,
+        config=targets.config,
+        settings=depends.deepseek_settings(targets.settings),
+        confidence=targets.settings.statistics.confidence,
         source=stage_digest("figure_1"),
     shell:
         "weakspots figure figure_1 --config {params.config} --log {log[0]} --reads {input}"
@@ -28,29 +28,29 @@ rule figure_1:
 
 rule figure_2:
     input:
-        lookups=plan.lookups,
+        lookups=targets.lookups,
         notebook="notebooks/figure_2.ipynb",
     output:
         report(
-            plan.figure("figure_2", "png"),
+            targets.figure("figure_2", "png"),
             caption="../report/figure_2.rst",
             category="Figures",
         ),
-        multiext(plan.figure("figure_2", ""), "svg", "ipynb"),
+        multiext(targets.figure("figure_2", ""), "svg", "ipynb"),
         report(
-            plan.figure("figure_2_headline", "png"),
+            targets.figure("figure_2_headline", "png"),
             caption="../report/figure_2_headline.rst",
             category="Figures",
         ),
-        plan.figure("figure_2_headline", "svg"),
+        targets.figure("figure_2_headline", "svg"),
     log:
-        plan.log("figure_2"),
-        notebook=plan.log("figure_2", suffix="ipynb"),
+        targets.log("figure_2"),
+        notebook=targets.log("figure_2", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "lookup"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "lookup"),
         source=stage_digest("figure_2"),
     shell:
         "weakspots figure figure_2 --config {params.config} --log {log[0]} --reads {input}"
@@ -58,30 +58,30 @@ rule figure_2:
 
 rule figure_3:
     input:
-        lookups=plan.lookups,
-        knockouts=plan.knockouts,
+        lookups=targets.lookups,
+        knockouts=targets.knockouts,
         notebook="notebooks/figure_3.ipynb",
     output:
         report(
-            plan.figure("figure_3", "png"),
+            targets.figure("figure_3", "png"),
             caption="../report/figure_3.rst",
             category="Figures",
         ),
-        multiext(plan.figure("figure_3", ""), "svg", "ipynb"),
+        multiext(targets.figure("figure_3", ""), "svg", "ipynb"),
         report(
-            plan.figure("figure_3_positions", "png"),
+            targets.figure("figure_3_positions", "png"),
             caption="../report/figure_3_positions.rst",
             category="Figures",
         ),
-        plan.figure("figure_3_positions", "svg"),
+        targets.figure("figure_3_positions", "svg"),
     log:
-        plan.log("figure_3"),
-        notebook=plan.log("figure_3", suffix="ipynb"),
+        targets.log("figure_3"),
+        notebook=targets.log("figure_3", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "lookup"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "lookup"),
         source=stage_digest("figure_3"),
     shell:
         "weakspots figure figure_3 --config {params.config} --log {log[0]} --reads {input}"
@@ -89,23 +89,23 @@ rule figure_3:
 
 rule figure_4:
     input:
-        models=plan.looked_up,
+        models=targets.looked_up,
         notebook="notebooks/figure_4.ipynb",
     output:
         report(
-            plan.figure("figure_4", "png"),
+            targets.figure("figure_4", "png"),
             caption="../report/figure_4.rst",
             category="Figures",
         ),
-        multiext(plan.figure("figure_4", ""), "svg", "ipynb"),
+        multiext(targets.figure("figure_4", ""), "svg", "ipynb"),
     log:
-        plan.log("figure_4"),
-        notebook=plan.log("figure_4", suffix="ipynb"),
+        targets.log("figure_4"),
+        notebook=targets.log("figure_4", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "gates"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "gates"),
         source=stage_digest("figure_4"),
     shell:
         "weakspots figure figure_4 --config {params.config} --log {log[0]} --reads {input}"
@@ -113,31 +113,31 @@ rule figure_4:
 
 rule figure_5:
     input:
-        models=plan.looked_up,
-        lookups=plan.lookups,
-        knockouts=plan.knockouts,
+        models=targets.looked_up,
+        lookups=targets.lookups,
+        knockouts=targets.knockouts,
         notebook="notebooks/figure_5.ipynb",
     output:
         report(
-            plan.figure("figure_5", "png"),
+            targets.figure("figure_5", "png"),
             caption="../report/figure_5.rst",
             category="Figures",
         ),
-        multiext(plan.figure("figure_5", ""), "svg", "ipynb"),
+        multiext(targets.figure("figure_5", ""), "svg", "ipynb"),
         report(
-            plan.figure("figure_5_all", "png"),
+            targets.figure("figure_5_all", "png"),
             caption="../report/figure_5_all.rst",
             category="Figures",
         ),
-        plan.figure("figure_5_all", "svg"),
+        targets.figure("figure_5_all", "svg"),
     log:
-        plan.log("figure_5"),
-        notebook=plan.log("figure_5", suffix="ipynb"),
+        targets.log("figure_5"),
+        notebook=targets.log("figure_5", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "lookup", "gates"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "lookup", "gates"),
         source=stage_digest("figure_5"),
     shell:
         "weakspots figure figure_5 --config {params.config} --log {log[0]} --reads {input}"
@@ -145,24 +145,24 @@ rule figure_5:
 
 rule figure_6:
     input:
-        lookups=plan.lookups,
-        cycles=plan.cycles,
+        lookups=targets.lookups,
+        cycles=targets.cycles,
         notebook="notebooks/figure_6.ipynb",
     output:
         report(
-            plan.figure("figure_6", "png"),
+            targets.figure("figure_6", "png"),
             caption="../report/figure_6.rst",
             category="Figures",
         ),
-        multiext(plan.figure("figure_6", ""), "svg", "ipynb"),
+        multiext(targets.figure("figure_6", ""), "svg", "ipynb"),
     log:
-        plan.log("figure_6"),
-        notebook=plan.log("figure_6", suffix="ipynb"),
+        targets.log("figure_6"),
+        notebook=targets.log("figure_6", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "lookup", "cycling"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "lookup", "cycling"),
         source=stage_digest("figure_6"),
     shell:
         "weakspots figure figure_6 --config {params.config} --log {log[0]} --reads {input}"
@@ -170,31 +170,31 @@ rule figure_6:
 
 rule figure_theory:
     input:
-        models=plan.looked_up,
-        tables=plan.theories,
+        models=targets.looked_up,
+        tables=targets.theories,
         notebook="notebooks/figure_theory.ipynb",
     output:
-        plan.figure("figure_theory", "ipynb"),
+        targets.figure("figure_theory", "ipynb"),
         [
             report(
-                plan.figure(f"figure_theory_{part}", "png"),
+                targets.figure(f"figure_theory_{part}", "png"),
                 caption=f"../report/figure_theory_{part}.rst",
                 category="Theory",
             )
             for part in ("theorem_1", "theorem_2", "coverage", "retrieval")
         ],
         [
-            plan.figure(f"figure_theory_{part}", "svg")
+            targets.figure(f"figure_theory_{part}", "svg")
             for part in ("theorem_1", "theorem_2", "coverage", "retrieval")
         ],
     log:
-        plan.log("figure_theory"),
-        notebook=plan.log("figure_theory", suffix="ipynb"),
+        targets.log("figure_theory"),
+        notebook=targets.log("figure_theory", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "theory", "gates"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "theory", "gates"),
         source=stage_digest("figure_theory"),
     shell:
         "weakspots figure figure_theory --config {params.config} --log {log[0]} --reads {input}"
@@ -202,32 +202,32 @@ rule figure_theory:
 
 rule tables:
     input:
-        lookups=plan.lookups,
-        models=plan.models,
-        needles=plan.needles,
+        lookups=targets.lookups,
+        models=targets.models,
+        needles=targets.needles,
         notebook="notebooks/tables.ipynb",
     output:
         report(
-            plan.table("selected_runs", "csv"),
+            targets.table("selected_runs", "csv"),
             caption="../report/selected_runs.rst",
             category="Tables",
         ),
-        plan.table("selected_runs", "md"),
+        targets.table("selected_runs", "md"),
         report(
-            plan.table("needle", "csv"),
+            targets.table("needle", "csv"),
             caption="../report/needle.rst",
             category="Tables",
         ),
-        plan.table("needle", "md"),
-        notebook=plan.figure("tables", "ipynb"),
+        targets.table("needle", "md"),
+        notebook=targets.figure("tables", "ipynb"),
     log:
-        plan.log("tables"),
-        notebook=plan.log("tables", suffix="ipynb"),
+        targets.log("tables"),
+        notebook=targets.log("tables", suffix="ipynb"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings, "lookup", "needle"),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings, "lookup", "needle"),
         source=stage_digest("tables"),
     shell:
         "weakspots figure tables --config {params.config} --log {log[0]} --reads {input}"

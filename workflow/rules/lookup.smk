@@ -3,33 +3,39 @@
 
 rule lookup:
     input:
-        plan.lookups,
+        targets.lookups,
 
 
 rule knockout:
     input:
-        plan.knockouts,
+        targets.knockouts,
 
 
 rule lookup_model:
     input:
-        model=plan.model(plan.settings.lookup.corpus, "{model}"),
+        model=targets.model(targets.settings.lookup.corpus, "{model}"),
     output:
-        [plan.lookup("{model}", padding) for padding in plan.settings.lookup.paddings],
-        [plan.knockout("{model}", padding) for padding in plan.settings.lookup.paddings],
+        [
+            targets.lookup("{model}", padding)
+            for padding in targets.settings.lookup.paddings
+        ],
+        [
+            targets.knockout("{model}", padding)
+            for padding in targets.settings.lookup.paddings
+        ],
     log:
-        plan.log("lookup", "{model}"),
+        targets.log("lookup", "{model}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=launch.gpus(plan.settings),
+        gpu=launch.gpus_per_job(targets.settings),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu
+            targets.settings, resources.gpu
         ),
-        config=plan.config,
-        settings=stages.lookup_settings(plan.settings),
+        config=targets.config,
+        settings=depends.lookup_settings(targets.settings),
         source=stage_digest("lookup"),
     shell:
         "{params.weakspots} lookup {wildcards.model} --config {params.config} --log {log} --reads {input}"

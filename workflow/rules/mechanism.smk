@@ -3,32 +3,32 @@
 
 rule gates:
     input:
-        plan.looked_up,
+        targets.looked_up,
 
 
 rule cycling:
     input:
-        plan.cycles,
+        targets.cycles,
 
 
 rule cycling_model:
     input:
-        model=plan.model(plan.settings.lookup.corpus, "{model}"),
+        model=targets.model(targets.settings.lookup.corpus, "{model}"),
     output:
-        plan.cycling("{model}"),
+        targets.cycling("{model}"),
     log:
-        plan.log("cycling", "{model}"),
+        targets.log("cycling", "{model}"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     resources:
-        gpu=launch.gpus(plan.settings),
+        gpu=launch.gpus_per_job(targets.settings),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu
+            targets.settings, resources.gpu
         ),
-        config=plan.config,
-        settings=stages.cycling_settings(plan.settings),
+        config=targets.config,
+        settings=depends.cycling_settings(targets.settings),
         source=stage_digest("cycling"),
     shell:
         "{params.weakspots} cycling {wildcards.model} --config {params.config} --log {log} --reads {input}"

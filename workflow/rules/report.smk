@@ -1,21 +1,21 @@
 rule claims:
     input:
-        models=plan.looked_up,
-        lookups=plan.lookups,
-        knockouts=plan.knockouts,
-        cycles=plan.cycles,
-        deepseek=plan.deepseeks,
-        theory=plan.theories,
+        models=targets.looked_up,
+        lookups=targets.lookups,
+        knockouts=targets.knockouts,
+        cycles=targets.cycles,
+        deepseek=targets.deepseeks,
+        theory=targets.theories,
     output:
-        plan.claims("parquet"),
-        report(plan.claims("md"), caption="../report/claims.rst", category="Claims"),
+        targets.claims("parquet"),
+        report(targets.claims("md"), caption="../report/claims.rst", category="Claims"),
     log:
-        plan.log("claims"),
+        targets.log("claims"),
     conda:
         "../../envs/pipeline.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings),
         source=stage_digest("claims"),
     shell:
         "weakspots claims --config {params.config} --log {log} --reads {input}"
@@ -24,31 +24,31 @@ rule claims:
 # Figures and tables are inputs because the page links to them.
 rule explorer:
     input:
-        claims=plan.claims("parquet"),
-        models=plan.models,
-        lookups=plan.lookups,
-        knockouts=plan.knockouts,
-        cycles=plan.cycles,
-        deepseek=plan.deepseeks,
-        theory=plan.theories,
+        claims=targets.claims("parquet"),
+        models=targets.models,
+        lookups=targets.lookups,
+        knockouts=targets.knockouts,
+        cycles=targets.cycles,
+        deepseek=targets.deepseeks,
+        theory=targets.theories,
         figures=[
             rules.figure_1.output,
             rules.figure_2.output,
             rules.figure_3.output,
             rules.figure_4.output,
             rules.figure_5.output,
-            rules.figure_6.output if plan.settings.cycling.models else [],
+            rules.figure_6.output if targets.settings.cycling.models else [],
             rules.figure_theory.output,
         ],
     output:
-        plan.explorer,
+        targets.explorer,
     log:
-        plan.log("explorer"),
+        targets.log("explorer"),
     conda:
         "../../envs/figures.yaml"
     params:
-        config=plan.config,
-        settings=stages.shown_settings(plan.settings),
+        config=targets.config,
+        settings=depends.shown_settings(targets.settings),
         source=stage_digest("explorer"),
     shell:
         "weakspots explorer --config {params.config} --log {log} --reads {input}"

@@ -1,14 +1,14 @@
 rule theory:
     output:
-        plan.theories,
+        targets.theories,
     log:
-        plan.log("theory"),
+        targets.log("theory"),
     conda:
         "../../envs/pipeline.yaml"
     threads: 1
     params:
-        config=plan.config,
-        settings=stages.theory_settings(plan.settings),
+        config=targets.config,
+        settings=depends.theory_settings(targets.settings),
         source=stage_digest("theory"),
     shell:
         "weakspots theory --config {params.config} --log {log}"

@@ -1,27 +1,27 @@
 rule train:
     input:
-        plan.models,
+        targets.models,
 
 
 rule train_model:
     input:
-        data=plan.data("{corpus}"),
+        data=targets.data("{corpus}"),
     output:
-        directory(plan.model("{corpus}", "{model}")),
+        directory(targets.model("{corpus}", "{model}")),
     log:
-        plan.log("train", "{corpus}", "{model}"),
+        targets.log("train", "{corpus}", "{model}"),
     conda:
         "../../envs/pipeline.yaml"
-    threads: launch.cores(plan.settings)
+    threads: launch.cores(targets.settings)
     resources:
-        gpu=launch.gpus(plan.settings, training=True),
+        gpu=launch.gpus_per_job(targets.settings, training=True),
     params:
         weakspots=lambda wildcards, resources: launch.command(
-            plan.settings, resources.gpu, training=True
+            targets.settings, resources.gpu, training=True
         ),
-        config=plan.config,
-        settings=lambda wildcards: stages.train_settings(
-            plan.settings, wildcards.corpus, wildcards.model
+        config=targets.config,
+        settings=lambda wildcards: depends.train_settings(
+            targets.settings, wildcards.corpus, wildcards.model
         ),
         source=stage_digest("train"),
     shell:

@@ -16,7 +16,7 @@ from torch import nn
 
 from weakspots.attention import choose, pooling
 from weakspots.attention.memory import Memory
-from weakspots.models import ModelRow
+from weakspots.model_table import ModelRow
 
 BRANCHES = ("key", "value")
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 
-from weakspots.models import ModelRow
+from weakspots.model_table import ModelRow
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from math import lcm
 import numpy as np
 import pandas as pd
 
-from weakspots.designs import matched_quotas
 from weakspots.errors import UserError
+from weakspots.task.matched_positions import matched_quotas
 
 AUTO = (*range(2, 17), 32, 64, 128)
 """The periods that `--stride auto` scans, in tokens."""
@@ -46,8 +46,8 @@ class Design:
 
     `periods` are scanned, `asked` are those of them the user asked about. With `exact` every mapping is asked once at
     every residue of `modulus`, and the filler before the target has r + modulus k tokens, k = 0, 1, 2, in the quotas of
-    `designs.matched_quotas`: mean and variance are equal over residues, exactly after every modulus² mappings and
-    nearly in between. Otherwise every mapping is asked at `SPREAD_PROMPTS` places drawn as the sum of three uniform
+    `matched_positions.matched_quotas`: mean and variance are equal over residues, exactly after every modulus² mappings
+    and nearly in between. Otherwise every mapping is asked at `SPREAD_PROMPTS` places drawn as the sum of three uniform
     numbers below `modulus`: a quadratic B-spline, whose zeroth to second moments are the same at every residue of the
     modulus and of its divisors (the Strang-Fix conditions), and nearly so for other periods.
 

@@ -21,11 +21,11 @@ from weakspots.audit.prompts import Batch, make
 from weakspots.audit.report import Judged, LengthReport, Report
 from weakspots.audit.sequential import looks
 from weakspots.audit.words import Vocabulary, vocabulary
-from weakspots.records import shuffles
 from weakspots.serving.answers import Backend, is_correct
 from weakspots.serving.checks import check
 from weakspots.serving.endpoint import Endpoint
 from weakspots.serving.store import ask_all
+from weakspots.task.records import shuffles
 
 _log = logging.getLogger(__name__)
 

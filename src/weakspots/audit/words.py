@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from transformers import PreTrainedTokenizerBase
 
 from weakspots.errors import UserError
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 SPACES = ("Ġ", "▁", " ")
 """How vocabularies write the space before a word."""

@@ -8,10 +8,10 @@ is written down here: thresholds stand in the claims' texts, and what falls shor
 
 from __future__ import annotations
 
+from weakspots.analysis.results import Results
 from weakspots.claims import deepseek, lookup, mechanism, theory
 from weakspots.claims.report import to_frame, to_markdown
 from weakspots.claims.verdicts import Claim, Verdict
-from weakspots.results import Results
 
 __all__ = ["CLAIMS", "Claim", "Verdict", "judge", "to_frame", "to_markdown"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from weakspots.analysis.results import Results
 from weakspots.claims.verdicts import Verdict
-from weakspots.models import WHOLE_LAYER, ModelRow
-from weakspots.results import Results
+from weakspots.model_table import WHOLE_LAYER, ModelRow
 
 
 def not_run(results: Results, model: str, padding: str | None, missing: str) -> Verdict:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from weakspots import statistics
+from weakspots.analysis import cycling_prediction
+from weakspots.analysis.results import Results
 from weakspots.claims.counting import counted, not_run
 from weakspots.claims.verdicts import Claim, Verdict
-from weakspots.mechanism import cycling
-from weakspots.results import Results
 
 _LOWEST = 0.66
 """The lowest of the paper's 30 squared correlations."""
@@ -46,12 +46,12 @@ def _moves_the_pattern(results: Results) -> Verdict:
         own, listed = [], []
         stride = results.models[model].stride
         for shift, cycled in sorted(results.cycles[model].items()):
-            measured = cycling.r_squared(clean, cycled, shift, stride, results.statistics)
+            measured = cycling_prediction.r_squared(clean, cycled, shift, stride, results.statistics)
             r2, low, high = measured["without_boundary"]
             against = " against the prediction" if measured["correlation"] < 0 else ""
             listed.append(f"{shift:+d}: {r2:.2f}{against} ({low:.2f} to {high:.2f})")
             own.append(r2 if measured["correlation"] > 0 else 0.0)  # 0 also where it is undefined
-            levelled.append(np.nan_to_num(cycling.flat_r_squared(clean, shift, stride)))
+            levelled.append(np.nan_to_num(cycling_prediction.flat_r_squared(clean, shift, stride)))
         middle = float(np.median(own))
         parts += (_part(results, model, middle >= _LOWEST, f"median {middle:.2f}; {', '.join(listed)}"),)
         found += own
@@ -73,7 +73,7 @@ def _leaves_the_boundary(results: Results) -> Verdict:
         own, listed = [], []
         stride = results.models[model].stride
         for shift, cycled in sorted(results.cycles[model].items()):
-            at = cycling.compare(clean, cycled, shift, stride).set_index("phase").loc[stride - 1]
+            at = cycling_prediction.compare(clean, cycled, shift, stride).set_index("phase").loc[stride - 1]
             if abs(at["predicted"] - at["clean"]) < _APART:
                 continue
             own.append(bool(abs(at["observed"] - at["clean"]) < abs(at["observed"] - at["predicted"])))
@@ -97,7 +97,7 @@ def _costs_accuracy(results: Results) -> Verdict:
     found = []
     for model, clean in runs.items():
         cycles = sorted(results.cycles[model].items())
-        changes = {shift: cycling.mean_change(clean, cycled) for shift, cycled in cycles}
+        changes = {shift: cycling_prediction.mean_change(clean, cycled) for shift, cycled in cycles}
         low, high = _interval_of_change(results, clean, [cycled for _, cycled in cycles])
         own = list(changes.values())
         listed = ", ".join(f"{shift:+d}: {change:+.1f}" for shift, change in changes.items())

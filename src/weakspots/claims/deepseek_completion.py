@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.claims.deepseek_verdicts import SECTION, parts, together
 from weakspots.claims.verdicts import Claim, Verdict, all_hold
 from weakspots.config.deepseek import DeepseekModel
 from weakspots.deepseek import rankings
-from weakspots.results import Results
 
 _FOLLOWS, _CONTROL = 7 / 8, 1 / 8
 """Shares of the rankings: of a model that flips at least, of its control with `32` on top at most."""
@@ -27,10 +28,10 @@ def _flipping(results: Results, model: str) -> Verdict:
 
 def _completion_flips(results: Results) -> Verdict:
     def chosen(model: str, row: DeepseekModel) -> bool:
-        return model in published.FOLLOWING and row.stand_in is None and bool(row.stride)
+        return model in paper_numbers.FOLLOWING and row.stand_in is None and bool(row.stride)
 
     def theirs(model: str) -> str:
-        return "{} of {}".format(*published.FOLLOWING[model])
+        return "{} of {}".format(*paper_numbers.FOLLOWING[model])
 
     models = parts(results, "code_completion", chosen, _flipping, theirs)
     return together(results, models, "models flip with their stride", all_hold)
@@ -50,7 +51,7 @@ def _completion_control_is_steady(results: Results) -> Verdict:
         return row.stand_in is None and not row.stride
 
     def theirs(model: str) -> str:
-        return "{} of {}".format(*published.SECOND_ON_TOP[model]) if model in published.SECOND_ON_TOP else ""
+        return "{} of {}".format(*paper_numbers.SECOND_ON_TOP[model]) if model in paper_numbers.SECOND_ON_TOP else ""
 
     models = parts(results, "code_completion", chosen, _steadiness, theirs)
     return together(results, models, "models without compression keep to `8`", all_hold)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers, phase_losses
+from weakspots.analysis.results import Results
 from weakspots.claims.deepseek_verdicts import parts, periodicity, together
 from weakspots.claims.verdicts import Claim, Verdict, most_hold
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.mechanism import effects
-from weakspots.models import CLEAN
-from weakspots.results import Results
+from weakspots.model_table import CLEAN
 
 _UNEVEN = 20
 """Points, in percent of the clean accuracy: how far a layer's losses must lie apart to depend on the residue."""
@@ -24,7 +24,7 @@ def _layers(results: Results, model: str) -> Verdict:
     if stride not in statistics.candidate_periods(modulus):
         return Verdict("not run", f"modulus {modulus} does not show the period {stride} twice")
     layers = [layer for layer in sorted(outcomes) if layer != CLEAN]
-    spreads = effects.dispersions(clean, np.stack([outcomes[layer] for layer in layers]), modulus, settings)
+    spreads = phase_losses.dispersions(clean, np.stack([outcomes[layer] for layer in layers]), modulus, settings)
     periods = {}
     for layer, loss in zip(layers, spreads, strict=True):
         found = periodicity(results, clean.astype(float) - outcomes[layer])
@@ -41,13 +41,15 @@ def _layers(results: Results, model: str) -> Verdict:
 
 
 def _published_layers(model: str) -> str:
-    found = published.layer_knockout(model)
+    found = paper_numbers.layer_knockout(model)
     return f"layers {', '.join(map(str, found))}, with period four" if found else ""
 
 
 def _layer_losses_repeat(results: Results) -> Verdict:
     def chosen(model: str, row: DeepseekModel) -> bool:
-        asked = row.stand_in is not None or model in results.layer_knockouts or bool(published.layer_knockout(model))
+        asked = (
+            row.stand_in is not None or model in results.layer_knockouts or bool(paper_numbers.layer_knockout(model))
+        )
         return bool(row.stride) and asked
 
     models = parts(results, "layer_knockout", chosen, _layers, _published_layers)
@@ -60,8 +62,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Phase specialization: knockouts",
         "Losses of layer knockouts repeat with the stride: of the layers whose losses lie at least "
         f"{_UNEVEN} % of the clean accuracy apart (residues with a clean accuracy of at least "
-        f"{effects.RETRIEVABLE:.0f} %) and differ by residue beyond the noise, most have the stride as their dominant "
-        "period, and none another one, in most models.",
+        f"{phase_losses.RETRIEVABLE:.0f} %) and differ by residue beyond the noise, most have the stride as their "
+        "dominant period, and none another one, in most models.",
         _layer_losses_repeat,
     ),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers, phase_losses
+from weakspots.analysis.results import Results
 from weakspots.claims.deepseek_verdicts import SECTION, parts, periodicity, together
 from weakspots.claims.lookup import FLAT_GAP
 from weakspots.claims.verdicts import Claim, Verdict, all_hold, most_hold_and_none_fails
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.mechanism import effects
-from weakspots.results import Results
 
 POST_TRAINED = {"flash-0731": "flash-base", "pro-0813": "pro-base"}
 """The checkpoint that each post-trained one comes from, as rows of the model table."""
@@ -40,7 +40,7 @@ def _with_gap(results: Results, outcomes: np.ndarray, verdict: Verdict) -> Verdi
 
 
 def _published_needle(model: str) -> str:
-    found = published.needle(model)
+    found = paper_numbers.needle(model)
     if found is None:
         return "not shown"
     return f"gap {np.ptp(100 * found[0] / found[1]):.1f}, mean {100 * found[0].mean() / found[1]:.1f}"
@@ -76,7 +76,7 @@ def _improvement(results: Results, model: str) -> Verdict:
 def _published_improvement(model: str) -> str:
     means, gaps = [], []
     for name in (POST_TRAINED[model], model):
-        correct, n = published.needle(name)
+        correct, n = paper_numbers.needle(name)
         means.append(f"{100 * correct.mean() / n:.1f}")
         gaps.append(f"{np.ptp(100 * correct / n):.1f}")
     return f"mean {' to '.join(means)}, gap {' to '.join(gaps)}"
@@ -94,7 +94,7 @@ def _flatness(results: Results, model: str) -> Verdict:
     outcomes = results.needles[model]
     found, mean = periodicity(results, outcomes), float(statistics.profile(outcomes).mean())
     value = f"gap {found.gap:.1f}, p = {found.gap_p_value:.2g} if position did not matter, mean {mean:.1f}"
-    if mean < effects.RETRIEVABLE:
+    if mean < phase_losses.RETRIEVABLE:
         return Verdict("flat", f"{value}: too few answers for any to be missing", len(outcomes))
     flat = found.flat or (found.gap <= FLAT_GAP and found.period is None)
     value += f", period {found.period}" if found.period else ""
@@ -126,8 +126,8 @@ CLAIMS: tuple[Claim, ...] = (
         "needle-without-compression-is-flat",
         SECTION,
         f"Without compression the residue does not matter: every model without it that answers at least "
-        f"{effects.RETRIEVABLE:.0f} % has a gap within the noise, or one of at most {FLAT_GAP} points that repeats "
-        "with no period (a check of this project; the paper shows its control on the completion alone).",
+        f"{phase_losses.RETRIEVABLE:.0f} % has a gap within the noise, or one of at most {FLAT_GAP} points that "
+        "repeats with no period (a check of this project; the paper shows its control on the completion alone).",
         _control_is_flat,
     ),
 )

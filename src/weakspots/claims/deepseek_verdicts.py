@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from weakspots import statistics
+from weakspots.analysis.results import Results
 from weakspots.claims.verdicts import Verdict
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.results import Results
 
 SECTION = "Weak spots in DeepSeek-V4"
 ONLY_STAND_IN = "stand-in only, no DeepSeek model was run"

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pandas as pd
 
+from weakspots.analysis import alignment, gate_preferences, phase_losses
+from weakspots.analysis.results import Results
 from weakspots.claims.counting import by_model, counted, head_name, not_run
 from weakspots.claims.verdicts import Claim, Verdict
-from weakspots.mechanism import alignment, effects, gates
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.model_table import ModelRow
 
 _PADDING = "prefix"
 _DIAGONAL = 0.8
@@ -41,7 +41,7 @@ def _static_and_input_dependent(results: Results) -> Verdict:
         if model not in results.gates:
             parts.append(_missing(results, model))
             continue
-        last = gates.final(results.gates[model])
+        last = gate_preferences.final(results.gates[model])
         keys = last[last["branch"] == "key"].drop_duplicates(["layer", "head"])
         alike = keys["per_window"] >= _DIAGONAL * keys["static"]
         still = keys[alike & (keys["static"] <= row.window / 2)]
@@ -101,7 +101,7 @@ def _specialised_peaks(results: Results, model: str) -> pd.DataFrame:
     The value's is rolled back by one. A head is specialised if both its gates are static.
     """
     row = results.models[model]
-    profiles = gates.by_phase(gates.final(results.gates[model]), row)
+    profiles = gate_preferences.by_phase(gate_preferences.final(results.gates[model]), row)
     head = ["layer", "head", "branch"]
     peaks = profiles.pivot(index=head, columns="phase", values="preference").idxmax(axis=1).unstack("branch")
     static = profiles.groupby(head)["static"].first().unstack("branch")
@@ -169,10 +169,10 @@ CLAIMS: tuple[Claim, ...] = (
         "gates-line-up-with-losses",
         _SECTION,
         "Static preferences line up with the knockouts: over the heads whose key gate is static (effective number of "
-        f"phases at most S/2) and whose knockout costs at least {effects.CONCENTRATED:.0f} % at some phase (prefix "
-        f"padding; at least {_ENOUGH} such heads with a gate of that branch), the mean rank correlation of gate "
-        "preference and loss by phase is positive with its interval (a bootstrap over heads) above 0, for key gates "
-        "and for value gates rolled back by one.",
+        f"phases at most S/2) and whose knockout costs at least {phase_losses.CONCENTRATED:.0f} % at some phase "
+        f"(prefix padding; at least {_ENOUGH} such heads with a gate of that branch), the mean rank correlation of "
+        "gate preference and loss by phase is positive with its interval (a bootstrap over heads) above 0, for key "
+        "gates and for value gates rolled back by one.",
         _lines_up,
     ),
 )

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from weakspots import statistics
+from weakspots.analysis import phase_losses
+from weakspots.analysis.phase_losses import Concentration
+from weakspots.analysis.results import Results
 from weakspots.claims.counting import by_model, counted, head_name, not_run, phases_name
 from weakspots.claims.verdicts import Claim, Verdict
 from weakspots.config import PADDINGS
-from weakspots.mechanism import effects
-from weakspots.mechanism.effects import Concentration
-from weakspots.models import WHOLE_LAYER
-from weakspots.results import Results
+from weakspots.model_table import WHOLE_LAYER
 
 _PADDING = "prefix"
 _COSTLY, _ALIKE = 10, 20
@@ -39,10 +39,10 @@ def _full_parts(results: Results) -> tuple[Verdict, ...]:
 
 def _alike(results: Results, model: str, padding: str) -> Verdict:
     row, clean, settings = results.models[model], results.outcomes[model, padding], results.statistics
-    period = effects.period_of(row, clean.shape[1])
+    period = phase_losses.period_of(row, clean.shape[1])
     # with one KV head, the whole layer is that head
     heads = {at: of for at, of in results.knockouts[model, padding].items() if row.kv_heads > 1 or at[1] != WHOLE_LAYER}
-    found = effects.dispersions(clean, np.stack(list(heads.values())), period, settings)
+    found = phase_losses.dispersions(clean, np.stack(list(heads.values())), period, settings)
     costly = [(at, loss) for at, loss in zip(heads, found, strict=True) if loss.mean >= _COSTLY]
     about = {"n": len(clean), "seeds": str(row.seed), "model": model, "padding": padding}
     if not costly:
@@ -61,7 +61,7 @@ def _alike(results: Results, model: str, padding: str) -> Verdict:
 def _lost_unevenly(clean: np.ndarray, knocked: np.ndarray, period: int, seed: int) -> bool:
     """Whether the points lost differ between the retrievable phases by more than noise."""
     lost = statistics.fold(clean.astype(float) - knocked, period)
-    kept = effects.retrievable(statistics.profile(clean), period)
+    kept = phase_losses.retrievable(statistics.profile(clean), period)
     return statistics.gap_p_value(lost[:, kept], seed=seed) < statistics.LEVEL
 
 
@@ -86,7 +86,7 @@ def _local(results: Results, model: str) -> dict[str, Concentration] | None:
     def measure(clean: np.ndarray) -> dict[str, Concentration] | None:
         row = results.models[model]
         heads = {at: of for at, of in results.knockouts[model, _PADDING].items() if at[1] != WHOLE_LAYER}
-        losses = effects.concentrations(clean, np.stack(list(heads.values())), row.stride, results.statistics)
+        losses = phase_losses.concentrations(clean, np.stack(list(heads.values())), row.stride, results.statistics)
         if not any(losses):
             return None
         found = [(head_name(row, *at), loss) for at, loss in zip(heads, losses, strict=True)]
@@ -144,8 +144,9 @@ def _few_phases_part(results: Results, model: str, heads: dict[str, Concentratio
 
 _SECTION = "Phase specialization: knockouts"
 _CONCENTRATED = (
-    f"at least {effects.CONCENTRATED:.0f} % of the clean accuracy is lost there on average, and at most "
-    f"1/{effects.CONTRAST:.0f} of that at other phases with a clean accuracy of at least {effects.RETRIEVABLE:.0f} %"
+    f"at least {phase_losses.CONCENTRATED:.0f} % of the clean accuracy is lost there on average, and at most "
+    f"1/{phase_losses.CONTRAST:.0f} of that at other phases with a clean accuracy of at least "
+    f"{phase_losses.RETRIEVABLE:.0f} %"
 )
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -153,18 +154,18 @@ CLAIMS: tuple[Claim, ...] = (
         _SECTION,
         "In full attention a knockout hurts every position alike: of every head and layer whose knockout costs at "
         f"least {_COSTLY} % of the clean accuracy on average, the losses at the phases "
-        f"mod {effects.FULL_ATTENTION_PERIOD} lie within {_ALIKE} points of each other, and no further apart "
+        f"mod {phase_losses.FULL_ATTENTION_PERIOD} lie within {_ALIKE} points of each other, and no further apart "
         "than their mean, or differ within the noise (both paddings; of phases with a clean accuracy of at least "
-        f"{effects.RETRIEVABLE:.0f} %).",
+        f"{phase_losses.RETRIEVABLE:.0f} %).",
         _full_attention_hurts_alike,
     ),
     Claim(
         "some-compressed-heads-lose-few-phases",
         _SECTION,
         "Under compression some heads' losses concentrate on a few phases (prefix padding): at least three KV heads "
-        f"over all models on at most {effects.ADJACENT} adjacent ones ({_CONCENTRATED}; the difference's interval lies "
-        f"above 0), and at no other phase more than half of it is lost.",
-        _few_phases(effects.ADJACENT, at_least=3),
+        f"over all models on at most {phase_losses.ADJACENT} adjacent ones ({_CONCENTRATED}; the difference's interval "
+        f"lies above 0), and at no other phase more than half of it is lost.",
+        _few_phases(phase_losses.ADJACENT, at_least=3),
     ),
     Claim(
         "single-heads-of-several-lose-one-or-two-phases",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from weakspots import statistics
+from weakspots.analysis.results import Results
 from weakspots.claims.verdicts import (
     Claim,
     Verdict,
@@ -18,8 +19,7 @@ from weakspots.claims.verdicts import (
     parts,
     together,
 )
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.model_table import ModelRow
 
 FLAT_GAP = 6.1
 """Points: the largest gap of the paper's three full-attention runs."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pandas as pd
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
 
 
 def of(claim: str) -> str | None:
@@ -18,7 +19,7 @@ def of(claim: str) -> str | None:
 
 def of_part(kind: str | None, model: str, padding: object) -> str | None:
     """The published figure beside one run's part in a claim; None where there is none."""
-    if kind == "lookup" and isinstance(padding, str) and (profile := published.profile(model, padding)) is not None:
+    if kind == "lookup" and isinstance(padding, str) and (profile := paper_numbers.profile(model, padding)) is not None:
         return f"mean {profile.mean():.1f}, worst {profile.min():.1f}, gap {np.ptp(profile):.1f}"
     if kind == "cycling":
         values = _cycled("gate_cycling_r2_excluding_boundary").get(model)
@@ -28,13 +29,13 @@ def of_part(kind: str | None, model: str, padding: object) -> str | None:
 
 def _runs(padding: str, chosen: Callable[[str], bool] = lambda model: True) -> pd.DataFrame:
     """The published profiles' summary of the compressed runs that are chosen by their name."""
-    table = published.summary()
+    table = paper_numbers.summary()
     kept = table["model"].map(lambda model: not model.startswith("full") and chosen(model))
     return table[kept & (table["padding"] == padding)]
 
 
 def _stride(model: str) -> int:
-    return published.figures()["models"][model]["stride"]
+    return paper_numbers.figures()["models"][model]["stride"]
 
 
 def _gaps(rows: pd.DataFrame) -> str:
@@ -45,24 +46,24 @@ def _gaps(rows: pd.DataFrame) -> str:
 def _repeating(padding: str = "prefix", chosen: Callable[[str], bool] = lambda model: True) -> str:
     rows = _runs(padding, chosen)
     repeats = [
-        statistics.dominant_period(published.profile(model, padding)) == _stride(model) for model in rows["model"]
+        statistics.dominant_period(paper_numbers.profile(model, padding)) == _stride(model) for model in rows["model"]
     ]
     return f"{_gaps(rows)}; the stride is the dominant period of {sum(repeats)} of {len(rows)} published curves"
 
 
 def _folded() -> Iterable[np.ndarray]:
     for model in _runs("prefix")["model"]:
-        yield statistics.fold(published.profile(model, "prefix"), _stride(model))
+        yield statistics.fold(paper_numbers.profile(model, "prefix"), _stride(model))
 
 
 def _flat() -> str:
-    table = published.summary()
+    table = paper_numbers.summary()
     full = table[table["model"].str.startswith("full")]
     return "; ".join(f"{row.model} gap {row.gap:.1f}" for row in full.itertuples())
 
 
 def _hidden() -> str:
-    table = published.summary().set_index(["model", "padding"])
+    table = paper_numbers.summary().set_index(["model", "padding"])
     ours, full = table.loc[("w8s8-8kv", "prefix")], table.loc[("full-8kv", "prefix")]
     return (
         f"w8s8-8kv beside full-8kv: mean {ours['mean']:.1f} and {full['mean']:.1f}, "
@@ -71,7 +72,7 @@ def _hidden() -> str:
 
 
 def _interior() -> str:
-    folded = statistics.fold(published.profile("w8s8-1kv", "prefix"), 8)
+    folded = statistics.fold(paper_numbers.profile("w8s8-1kv", "prefix"), 8)
     return f"w8s8-1kv: interior phases spread by {np.ptp(folded[:-1]):.1f} of {np.ptp(folded):.1f} points"
 
 
@@ -86,14 +87,14 @@ def _seeds() -> str:
 
 
 def _full_knockouts() -> str:
-    losses = published.figures()["full-1kv_knockout_percent"]
+    losses = paper_numbers.figures()["full-1kv_knockout_percent"]
     listed = ", ".join(f"layer {layer} {change:+.0f} %" for layer, change in losses.items())
     return f"full-1kv, alike at every position: {listed}"
 
 
 def _few_phases() -> str:
     parts = []
-    for layer, change in published.figures()["w8s8-1kv_knockout_percent_by_phase"].items():
+    for layer, change in paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"].items():
         if isinstance(change, list):
             lost = [f"phase {phase} {value:+.0f} %" for phase, value in enumerate(change) if value <= -50]
             parts.append(f"layer {layer}: {', '.join(lost)}")
@@ -101,13 +102,13 @@ def _few_phases() -> str:
 
 
 def _effective() -> str:
-    found = published.figures()["w8s8-1kv_effective_offsets_static_and_per_window"]
+    found = paper_numbers.figures()["w8s8-1kv_effective_offsets_static_and_per_window"]
     listed = "; ".join(f"layer {layer}: {static:.1f}, {window:.1f}" for layer, (static, window) in found.items())
     return f"w8s8-1kv, static and per window: {listed}"
 
 
 def _peaks(*names: str) -> str:
-    figures = published.figures()
+    figures = paper_numbers.figures()
     layers = figures[f"w8s8-1kv{names[0]}"]
     parts = []
     for layer in layers:
@@ -123,7 +124,7 @@ def _later() -> str:
 
 
 def _aligned() -> str:
-    figures = published.figures()
+    figures = paper_numbers.figures()
     keys, losses = figures["w8s8-1kv_key_gate_share_of_uniform"], figures["w8s8-1kv_knockout_percent_by_phase"]
     parts = [
         f"layer {layer}: {np.argmax(keys[layer])}, {np.argmin(losses[layer])}"
@@ -134,7 +135,7 @@ def _aligned() -> str:
 
 
 def _cycled(name: str) -> dict[str, list[float]]:
-    return {model: values for model, values in published.figures()[name].items() if model != "shifts"}
+    return {model: values for model, values in paper_numbers.figures()[name].items() if model != "shifts"}
 
 
 def _moved() -> str:
@@ -149,13 +150,13 @@ def _cost() -> str:
 
 def _completion() -> str:
     return "; ".join(
-        f"{model}: {following} of {n} rankings follow" for model, (following, n) in published.FOLLOWING.items()
+        f"{model}: {following} of {n} rankings follow" for model, (following, n) in paper_numbers.FOLLOWING.items()
     )
 
 
 def _steady() -> str:
     return "; ".join(
-        f"{model}: 32 on top on {above} of {n} inputs" for model, (above, n) in published.SECOND_ON_TOP.items()
+        f"{model}: 32 on top on {above} of {n} inputs" for model, (above, n) in paper_numbers.SECOND_ON_TOP.items()
     )
 
 
@@ -163,18 +164,18 @@ def _needles(models: Iterable[str]) -> str:
     """Mean and gap of the published needle accuracies."""
     parts = []
     for model in models:
-        correct, n = published.needle(model)
+        correct, n = paper_numbers.needle(model)
         share = 100 * correct / n
         parts.append(f"{model}: mean {share.mean():.1f}, gap {np.ptp(share):.1f}")
     return "; ".join(parts)
 
 
 def _needle_models() -> list[str]:
-    return list(published.figures()["deepseek_needle_correct_by_residue_mod_8"]["prompts_per_residue"])
+    return list(paper_numbers.figures()["deepseek_needle_correct_by_residue_mod_8"]["prompts_per_residue"])
 
 
 def _layers() -> str:
-    lost = {layer: int(change.argmin()) for layer, change in published.layer_knockout("flash-base").items()}
+    lost = {layer: int(change.argmin()) for layer, change in paper_numbers.layer_knockout("flash-base").items()}
     parts = [f"layer {layer}: residues {worst % 4} and {worst % 4 + 4}" for layer, worst in lost.items()]
     return f"flash-base, where most is lost: {'; '.join(parts)}"
 

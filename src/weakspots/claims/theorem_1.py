@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from weakspots.analysis.results import Results
 from weakspots.claims.theory_verdicts import SECTION, judged, shape, share, status
 from weakspots.claims.verdicts import Claim, Verdict
-from weakspots.results import Results
 
 LARGE = 1_000
 """N from which on Theorem 1 is judged with exact geometry; what happens below is told beside it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from weakspots.analysis.results import Results
 from weakspots.claims.theory_verdicts import SECTION, judged, seed, shape, share, status
 from weakspots.claims.verdicts import Claim, Verdict
-from weakspots.results import Results
 from weakspots.statistics import LEVEL
 from weakspots.theory.coverage import GROUP, covered
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from weakspots.analysis.results import Results
 from weakspots.claims.verdicts import Verdict
-from weakspots.results import Results
 from weakspots.statistics import wilson
 
 SECTION = "Why compression concentrates"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.analysis.results import Results
+from weakspots.model_table import ModelRow
 
 
 @dataclass(frozen=True)

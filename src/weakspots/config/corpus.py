@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from weakspots.config.section import Section, without_nulls
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 
 class RecallSource(Section):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from weakspots.config.corpus import Training
-from weakspots.config.section import Section
+from weakspots.config.section import Section, without_nulls
 
 STAGES = ("needle", "code_completion", "layer_knockout")
 """What a model is asked: sections of the configuration, and the names of the tables."""
@@ -188,9 +188,7 @@ class Deepseek(Section):
     @classmethod
     def _drop_removed(cls, data: Any) -> Any:
         """An overlay removes a model of the file below it by setting it to null."""
-        if isinstance(data, dict) and isinstance(data.get("models"), dict):
-            data = {**data, "models": {name: row for name, row in data["models"].items() if row is not None}}
-        return data
+        return without_nulls(data, "models")
 
     @model_validator(mode="after")
     def _consistent(self) -> Deepseek:

@@ -15,7 +15,7 @@ import numpy as np
 
 from weakspots.config import RecallSource, Stage
 from weakspots.data.document import Document
-from weakspots.records import animals, compositions, lay_out, names, shuffles
+from weakspots.task.records import animals, compositions, lay_out, names, shuffles
 
 BLOCK = 64
 """Documents that are drawn together: they have the same amount of filler, and everything else of their own."""

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from weakspots.errors import UserError
-from weakspots.hashes import sha256
+from weakspots.files.hashes import sha256
 
 INDEX = "shards.jsonl"
 

@@ -18,7 +18,7 @@ from weakspots.config import BytePairTokenizer, Corpus, PretrainedTokenizer
 from weakspots.data.corpora import documents
 from weakspots.data.document import Document
 from weakspots.errors import UserError
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 END_OF_TEXT = "<|endoftext|>"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
-from weakspots.config.deepseek import CodeCompletion
-from weakspots.deepseek.backends import ask
+from weakspots.config.deepseek import CodeCompletion, Deepseek
+from weakspots.deepseek.backends import ask, backend_of, tokenizer_of
 from weakspots.deepseek.tokenizer import encode, first_token
 from weakspots.errors import UserError
 from weakspots.serving.answers import Backend, rank_and_logprob
@@ -100,6 +100,18 @@ def completions(settings: CodeCompletion, tokenizer: PreTrainedTokenizerBase) ->
                 f"{settings.equals[-1]} signs are {lengths[0]} to {lengths[-1]} tokens): this model cannot be asked"
             )
     return Completions(tokens, pd.DataFrame(rows, columns=["family", "length", "equals", "source"]), continuations)
+
+
+def measure(deepseek: Deepseek, model: str, trained: str, device: str, answers: Path) -> pd.DataFrame:
+    """The whole test of the row `model`: its table "code_completion".
+
+    `trained` is the folder of a stand-in; `answers` as in `score`. Raises UserError where there is no such model,
+    and as `score` does.
+    """
+    row = deepseek.models[model]
+    asked = completions(deepseek.code_completion, tokenizer_of(row, trained))
+    longest = max(map(len, asked.tokens))
+    return score(backend_of(row, trained, device, asked.continuations, batch_tokens=4 * longest), asked, answers)
 
 
 def score(backend: Backend, asked: Completions, answers: Path) -> pd.DataFrame:

@@ -20,8 +20,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from weakspots.config import Deepseek
+from weakspots.deepseek.backends import tokenizer_of
+from weakspots.deepseek.needle import Prompts
 from weakspots.errors import UserError
-from weakspots.models import CLEAN
+from weakspots.model.loading import load
+from weakspots.model_table import CLEAN
 from weakspots.serving.prefill import continued_logits, prefill
 
 
@@ -82,6 +86,30 @@ def mean_outputs(
                 hooks.callback(module.register_forward_hook(collect(number)).remove)
             continued_logits(model, tokens[:, -query_tokens:], cache)
     return (torch.stack(sums) / len(prompts)).float()
+
+
+def measure(deepseek: Deepseek, model: str, trained: str, device: str) -> pd.DataFrame:
+    """The whole measurement of the row `model`: its table "layer_knockout".
+
+    `trained` is the folder of a stand-in. The means are taken over prompts with other words, and over whole mappings,
+    so that every residue is in them. Raises UserError where there is no such model, and as `score` does.
+    """
+    row, knockout, needle = deepseek.models[model], deepseek.layer_knockout, deepseek.needle
+    tokenizer = tokenizer_of(row, trained)
+    prompts = Prompts(needle, tokenizer, knockout.prompts_per_residue)
+    others = Prompts(needle, tokenizer, knockout.calibration_quota(needle.modulus), knockout.seed)
+    loaded, _ = load(row.folder or trained, dtype=row.dtype if row.folder else "float32", device=device)
+    return score(
+        loaded,
+        prompts,
+        prompts.answers,
+        prompts.mapping,
+        prompts.position,
+        [others[number] for number in range(knockout.calibration)],
+        knockout.query_tokens,
+        knockout.chunk_tokens,
+        knockout.batch,
+    )
 
 
 def score(

@@ -6,9 +6,9 @@ of token ids: every word, and every other piece of a record, is exactly one toke
 position of the target key are known and not measured. All prompts have one length, so the query position is constant.
 
 How many words of filler stand before the records decides the target's position. It is chosen around the middle of the
-context, and its mean and variance are exactly the same for every residue (`designs.matched_quotas`). The prompts of one
-mapping have the same words in the same order, and differ in how many words of filler stand before the records and
-how many after them.
+context, and its mean and variance are exactly the same for every residue (`matched_positions.matched_quotas`). The
+prompts of one mapping have the same words in the same order, and differ in how many words of filler stand
+before the records and how many after them.
 
 Filler is words that no record uses. Where a record is a key directly followed by its value, as in the recall corpus,
 filler has values too, and in a stretch of it values come first and keys after them: so it never looks like a record.
@@ -25,9 +25,9 @@ from transformers import PreTrainedTokenizerBase
 from weakspots.config.deepseek import Needle
 from weakspots.deepseek.needle_words import Mapping, Wording
 from weakspots.deepseek.tokenizer import encode
-from weakspots.designs import matched_quotas
 from weakspots.errors import UserError
 from weakspots.serving.answers import Prompt
+from weakspots.task.matched_positions import matched_quotas
 
 
 class LazyIds(Sequence):

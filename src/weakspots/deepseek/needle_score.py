@@ -7,9 +7,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from weakspots.deepseek.backends import ask
+from weakspots.config import Deepseek
+from weakspots.deepseek.backends import ask, backend_of, tokenizer_of
 from weakspots.deepseek.needle import Prompts
 from weakspots.serving.answers import Backend, is_correct, rank_and_logprob
+
+
+def measure(deepseek: Deepseek, model: str, trained: str, device: str, answers: Path) -> pd.DataFrame:
+    """The whole needle test of the row `model`: its table "needle".
+
+    `trained` is the folder of a stand-in; `answers` as in `score`. Raises UserError where there is no such model,
+    and as `score` does.
+    """
+    row, needle = deepseek.models[model], deepseek.needle
+    prompts = Prompts(needle, tokenizer_of(row, trained), deepseek.prompts_per_residue(model))
+    candidates = sorted(set(prompts.answers.tolist()))
+    return score(backend_of(row, trained, device, candidates, needle.batch * needle.length), prompts, answers)
 
 
 def score(backend: Backend, prompts: Prompts, answers: Path) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from weakspots.errors import UserError
-from weakspots.records import animals, names
+from weakspots.task.records import animals, names
 
 PACKAGE = "package:"
 SPACES = ("Ġ", "▁", " ", "")

@@ -10,10 +10,10 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from weakspots.building import writing
+from weakspots.analysis.results import Results
 from weakspots.explorer.data import collect
-from weakspots.results import Results
-from weakspots.workflow import Layout
+from weakspots.files.atomic import writing
+from weakspots.workflow.layout import Layout
 
 LIBRARY = "echarts.min.js"
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from weakspots import tables
+from weakspots.analysis.results import Results
 from weakspots.claims import published_claims
 from weakspots.claims.evidence import FIGURES, KINDS
 from weakspots.config import load
 from weakspots.config.deepseek import STAGES as DEEPSEEK
 from weakspots.explorer.plain import number
-from weakspots.results import Results
-from weakspots.theory.columns import COLUMNS as THEORY
-from weakspots.workflow import Layout
+from weakspots.files import tables
+from weakspots.files.theory_columns import COLUMNS as THEORY
+from weakspots.workflow.layout import Layout
 
 
 def read(results: Results, layout: Layout) -> list[dict] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from weakspots.analysis.results import Results
 from weakspots.explorer import claims, colours, deepseek, lookups, mechanism, theirs
 from weakspots.figures import style
-from weakspots.models import ModelRow
-from weakspots.records import animals, names
-from weakspots.results import Results
-from weakspots.workflow import Layout
+from weakspots.model_table import ModelRow
+from weakspots.task.records import animals, names
+from weakspots.workflow.layout import Layout
 
 WORDS = 24
 """Words of the window illustration: two windows of the longest usual gate."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakspots import published
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.deepseek import rankings
 from weakspots.explorer.plain import counts, numbers
-from weakspots.results import Results
 
 
 def measure(results: Results) -> dict[str, dict]:
@@ -55,7 +55,7 @@ def _needle(results: Results, model: str) -> dict | None:
 
 
 def _published(model: str) -> dict:
-    completion, needle = published.code_completion(model), published.needle(model)
+    completion, needle = paper_numbers.code_completion(model), paper_numbers.needle(model)
     return {
         "completion": None
         if completion is None

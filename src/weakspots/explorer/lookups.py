@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from weakspots import statistics
+from weakspots.analysis.phase_losses import period_of
+from weakspots.analysis.results import Results
 from weakspots.explorer.plain import counts, number, numbers
-from weakspots.mechanism.effects import period_of
-from weakspots.results import Results
 
 
 def measure(results: Results) -> dict[str, dict]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from weakspots.analysis import gate_preferences
+from weakspots.analysis.results import Results
 from weakspots.explorer.plain import counts, number, numbers
 from weakspots.figures import figure_6, figure_6_grid
-from weakspots.mechanism import gates
-from weakspots.models import WHOLE_LAYER
-from weakspots.results import Results
+from weakspots.model_table import WHOLE_LAYER
 
 
 def knockouts(results: Results) -> dict[str, dict]:
@@ -37,9 +37,9 @@ def gate_statistics(results: Results) -> dict[str, dict]:
         ordered = table.sort_values(["layer", "head", "branch", "step", "offset"])
         row = results.models[model]
         steps = sorted(int(step) for step in table["step"].unique())
-        last, by_gate = gates.final(ordered), ["layer", "head", "branch"]
+        last, by_gate = gate_preferences.final(ordered), ["layer", "head", "branch"]
         first_offsets = ordered[ordered["offset"] == 0]
-        preferences = gates.by_phase(last, row)
+        preferences = gate_preferences.by_phase(last, row)
         found[model] = {
             "steps": steps,
             "gates": [
@@ -55,7 +55,7 @@ def gate_statistics(results: Results) -> dict[str, dict]:
             "scores": [numbers(scores["score"]) for _, scores in last.groupby(by_gate)],
             "preferences": [numbers(part["preference"]) for _, part in preferences.groupby(by_gate)],
             "phases": [number(part["static"].iloc[0]) for _, part in preferences.groupby(by_gate)],
-            "lead": gates.Memory.of(row).lead,
+            "lead": gate_preferences.Memory.of(row).lead,
         }
     return found
 

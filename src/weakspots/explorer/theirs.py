@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weakspots import published
+from weakspots.analysis import paper_numbers
 from weakspots.config import PADDINGS
 
 _KNOCKOUT = "_knockout_percent_by_phase"
@@ -15,18 +15,18 @@ def published_curves() -> dict:
 
     Layers are those of the paper's 28-layer models.
     """
-    figures = published.figures()
+    figures = paper_numbers.figures()
     cycled = figures["gate_cycling_r2_excluding_boundary"]
     profiles = {
         model: {
             padding: [float(value) for value in profile]
             for padding in PADDINGS
-            if (profile := published.profile(model, padding)) is not None
+            if (profile := paper_numbers.profile(model, padding)) is not None
         }
         for model in figures["models"]
     }
     return {
-        "caption": published.CAPTION,
+        "caption": paper_numbers.CAPTION,
         "profiles": profiles,
         "knockouts": _by_layer(_KNOCKOUT),
         "keys": _by_layer(_KEY),
@@ -39,7 +39,7 @@ def published_curves() -> dict:
 def _by_layer(name: str) -> dict[str, dict[str, list[float]]]:
     """By model: what is published under `<model><name>`, of the layers whose numbers are given one by one."""
     found = {}
-    for key, layers in published.figures().items():
+    for key, layers in paper_numbers.figures().items():
         if key.endswith(name):
             found[key.removesuffix(name)] = {
                 layer: values for layer, values in layers.items() if isinstance(values, list)

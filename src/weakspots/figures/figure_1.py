@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.figure import Figure
 
+from weakspots.analysis.results import Results
 from weakspots.errors import UserError
 from weakspots.figures import figure_1_completion, figure_1_layers, figure_1_needle, panels, style
-from weakspots.results import Results
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.deepseek import rankings
 from weakspots.figures import figure_1_models as models
 from weakspots.figures import panels
-from weakspots.results import Results
 
 FAMILY = "equals"
 """The filler family whose probabilities the paper shows; the others count among the rankings."""
@@ -27,7 +28,7 @@ def measure(results: Results) -> pd.DataFrame:
     parts = []
     for model, row in results.deepseek.items():
         origin = models.about(results, model)
-        if row.stand_in is None and (theirs := published.code_completion(model)) is not None:
+        if row.stand_in is None and (theirs := paper_numbers.code_completion(model)) is not None:
             parts.append(theirs.assign(**origin, source=models.PAPER, family=FAMILY))
         if model in results.completions:
             table = results.completions[model]
@@ -61,7 +62,10 @@ def count(results: Results) -> pd.DataFrame:
             entry |= {"following": int(following.sum()), "low": float(low), "high": float(high)}
             entry |= {"second_on_top": on_top, "n": len(table), "phases": ", ".join(map(str, phases))}
             entry |= {"code": table["source"].iloc[0]}
-        for name, known in (("following", published.FOLLOWING), ("second_on_top", published.SECOND_ON_TOP)):
+        for name, known in (
+            ("following", paper_numbers.FOLLOWING),
+            ("second_on_top", paper_numbers.SECOND_ON_TOP),
+        ):
             if model in known:
                 entry |= {f"paper_{name}": known[model][0], "paper_n": known[model][1]}
         rows.append(entry)

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers, phase_losses
+from weakspots.analysis.results import Results
 from weakspots.errors import UserError
 from weakspots.figures import figure_1_models as models
 from weakspots.figures import panels
-from weakspots.mechanism import effects
-from weakspots.models import CLEAN
-from weakspots.results import Results
+from weakspots.model_table import CLEAN
 
 
 def measure(results: Results) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def measure(results: Results) -> pd.DataFrame:
     parts = []
     for model, row in results.deepseek.items():
         origin = models.about(results, model)
-        theirs = published.layer_knockout(model) if row.stand_in is None else {}
+        theirs = paper_numbers.layer_knockout(model) if row.stand_in is None else {}
         for layer, change in theirs.items():
             values = {"layer": layer, "residue": range(len(change)), "change": change}
             parts.append(pd.DataFrame({**origin, "source": models.PAPER, **values}))
@@ -42,7 +42,7 @@ def measure(results: Results) -> pd.DataFrame:
                 "residue": range(len(clean)),
                 "clean": clean,
                 "knocked": knocked,
-                "change": effects.change(clean, knocked, len(clean)),
+                "change": phase_losses.change(clean, knocked, len(clean)),
                 "n": len(outcomes[CLEAN]),
             }
             parts.append(pd.DataFrame({**origin, "source": models.HERE, **values}))

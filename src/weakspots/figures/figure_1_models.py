@@ -8,9 +8,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from weakspots.analysis.results import Results
 from weakspots.config.deepseek import DeepseekModel
 from weakspots.figures import panels
-from weakspots.results import Results
 
 PAPER, HERE = "paper", "here"
 """Where a row of a table is from: published, or measured by this project."""

@@ -7,10 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from weakspots import published, statistics
+from weakspots import statistics
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.figures import figure_1_models as models
 from weakspots.figures import panels
-from weakspots.results import Results
 
 
 def measure(results: Results) -> pd.DataFrame:
@@ -23,7 +24,7 @@ def measure(results: Results) -> pd.DataFrame:
     parts = []
     for model, row in results.deepseek.items():
         counts = {}
-        if row.stand_in is None and (theirs := published.needle(model)) is not None:
+        if row.stand_in is None and (theirs := paper_numbers.needle(model)) is not None:
             counts[models.PAPER] = theirs
         if model in results.needles:
             outcomes = results.needles[model]
@@ -69,7 +70,7 @@ def draw(figure: Figure, table: pd.DataFrame, top: float) -> None:
         Line2D([], [], color="0.2", linewidth=0.9, linestyle=models.PUBLISHED_LINE),
     ]
     figure.legend(
-        lines, ["measured here", published.CAPTION_DEEPSEEK], loc="upper left", ncol=2, frameon=False, fontsize=8,
+        lines, ["measured here", paper_numbers.CAPTION_DEEPSEEK], loc="upper left", ncol=2, frameon=False, fontsize=8,
         bbox_to_anchor=(0.2 / panels.WIDTH, 1 - (top + 0.34) / figure.get_figheight()),
     )  # fmt: skip
     stand_ins, theirs = table[table["stand_in"].astype(bool)], table[~table["stand_in"].astype(bool)]

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from weakspots import published
+from weakspots.analysis import paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.config import PADDINGS
 from weakspots.figures import style
-from weakspots.results import Results
 
 HEADLINE = ("full-1kv", "w8s8-1kv", "w8s4-1kv", "w12s12-1kv", "w8s8-1kv-no-rope", "w8s8-1kv-uniform")
 """The runs of the compact figure: full attention, then one run for each thing the effect does not hang on."""
@@ -97,7 +97,7 @@ def _draw_run(axes: Axes, run: pd.DataFrame, table: pd.DataFrame) -> None:
 
     for padding, lines in run.groupby("padding", sort=False):
         colour = style.PADDING_COLOURS[padding]
-        theirs = published.profile(model, padding)
+        theirs = paper_numbers.profile(model, padding)
         if theirs is not None and len(theirs) == modulus:
             axes.plot(range(modulus), theirs, color=colour, linestyle=(0, (5, 1.5, 1, 1.5)), linewidth=0.8, alpha=0.75)
         axes.fill_between(lines["position"], lines["low"], lines["high"], color=colour, alpha=0.2, linewidth=0)
@@ -126,7 +126,7 @@ def _add_legend(figure: Figure, shown: pd.DataFrame) -> None:
     names = [
         *(style.PADDING_NAMES[padding] for padding in paddings),
         "full attention, as many KV heads, prefix padding",
-        f"{published.CAPTION} (same colours)",
+        f"{paper_numbers.CAPTION} (same colours)",
         "boundary phase S−1",
     ]
     counts = sorted(set(shown["n"]))

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from weakspots import statistics
+from weakspots.analysis import phase_losses
+from weakspots.analysis.results import Results
 from weakspots.config import PADDINGS
 from weakspots.errors import UserError
 from weakspots.figures import panels, style
-from weakspots.mechanism import effects
-from weakspots.models import WHOLE_LAYER
-from weakspots.results import Results
+from weakspots.model_table import WHOLE_LAYER
 
 
 def measure(results: Results) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def measure(results: Results) -> pd.DataFrame:
         heads = sorted(head for head in results.knockouts[model, padding] if head[1] != WHOLE_LAYER)
         before = statistics.profile(clean)
         after = np.stack([statistics.profile(results.knockouts[model, padding][head]) for head in heads])
-        folded = effects.period_of(row, modulus)
+        folded = phase_losses.period_of(row, modulus)
         for is_folded, period in ((True, folded), (False, modulus)):
             about = {
                 "model": model,
@@ -49,7 +49,7 @@ def measure(results: Results) -> pd.DataFrame:
                 "phase": np.tile(np.arange(period), len(heads)),
                 "clean": np.tile(statistics.fold(before, period), len(heads)),
                 "knocked": statistics.fold(after, period).ravel(),
-                "change": effects.change(before, after, period).ravel(),
+                "change": phase_losses.change(before, after, period).ravel(),
                 "n": len(clean) * modulus // period,
             }
             parts.append(pd.DataFrame(about | measured))
@@ -132,7 +132,7 @@ def _draw_model(figure: Figure, block: _Block, paddings: list[str], left: float,
 
 def _add_heading(figure: Figure, table: pd.DataFrame, folded: bool) -> None:
     """Title, the number of prompts, and what the colours mean."""
-    once = f"folded to one stride (mod {effects.FULL_ATTENTION_PERIOD} for full attention)"
+    once = f"folded to one stride (mod {phase_losses.FULL_ATTENTION_PERIOD} for full attention)"
     panels.heading(
         figure,
         "Accuracy lost when one KV head is knocked out, by target-key " + ("phase" if folded else "position"),

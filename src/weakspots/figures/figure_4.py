@@ -12,11 +12,11 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from weakspots.analysis import gate_preferences
+from weakspots.analysis.results import Results
 from weakspots.errors import UserError
 from weakspots.figures import panels, style
-from weakspots.mechanism import gates
-from weakspots.models import ModelRow
-from weakspots.results import Results
+from weakspots.model_table import ModelRow
 
 TRACED = "w8s8-1kv"
 """The run whose gates are followed through training."""
@@ -41,7 +41,7 @@ def measure(results: Results) -> pd.DataFrame:
             continue
         table = results.gates[model]
         table = table[(table["branch"] == "key") & (table["offset"] == 0)].sort_values(["step", "layer", "head"])
-        last = gates.final(table)
+        last = gate_preferences.final(table)
         traced = _traced_layers(last) if model == TRACED else []
         about = {
             "model": model,

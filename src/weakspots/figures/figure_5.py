@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from weakspots import statistics
+from weakspots.analysis import alignment, gate_preferences, phase_losses
+from weakspots.analysis.results import Results
 from weakspots.errors import UserError
 from weakspots.figures import figure_3, panels, style
-from weakspots.mechanism import alignment, effects, gates
-from weakspots.models import WHOLE_LAYER
-from weakspots.results import Results
+from weakspots.model_table import WHOLE_LAYER
 
 PADDING = "prefix"
 """The padding of the knockouts, as in the paper."""
@@ -37,8 +37,8 @@ def measure(results: Results) -> pd.DataFrame:
         row = results.models[model]
         if padding != PADDING or model not in results.gates or row.gate == "uniform":
             continue
-        last = gates.final(results.gates[model])
-        preferences = gates.by_phase(last, row)
+        last = gate_preferences.final(results.gates[model])
+        preferences = gate_preferences.by_phase(last, row)
         keys = ["layer", "head", "phase"]
         table = preferences.pivot(index=keys, columns="branch", values="preference").reindex(columns=["key", "value"])
         static = preferences[preferences["branch"] == "key"].set_index(keys)["static"]
@@ -86,7 +86,7 @@ def aligned(results: Results) -> pd.DataFrame:
 
 
 def _change(clean: np.ndarray, knocked: np.ndarray, stride: int) -> np.ndarray:
-    return effects.change(statistics.profile(clean), statistics.profile(knocked), stride)
+    return phase_losses.change(statistics.profile(clean), statistics.profile(knocked), stride)
 
 
 _TOP, _BELOW, _LEFT, _GAP = 1.08, 0.46, 0.36, 0.14  # inches: heading, and around the maps

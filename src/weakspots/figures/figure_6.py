@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from weakspots import statistics
+from weakspots.analysis import cycling_prediction
+from weakspots.analysis.results import Results
 from weakspots.figures import figure_6_grid, panels, style
-from weakspots.mechanism import cycling
-from weakspots.results import Results
 
 SHIFT_PALETTE = "PRGn"
 """Diverging colours of the shifts, backward to forward, in the scatter plots."""
@@ -39,7 +39,7 @@ def measure(results: Results) -> pd.DataFrame:
             "confidence": settings.confidence,
             "shift": shift,
         }
-        table = cycling.compare(clean, cycled, shift, row.stride)
+        table = cycling_prediction.compare(clean, cycled, shift, row.stride)
         counts = {"n": cycled.size // row.stride, "mappings": len(cycled)}
         measured = {"boundary": table["phase"] == row.stride - 1, "low": low, "high": high}
         parts.append(table.assign(**about, **measured, **counts))

@@ -7,11 +7,10 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from weakspots import published
+from weakspots.analysis import cycling_prediction, paper_numbers
+from weakspots.analysis.results import Results
 from weakspots.errors import UserError
 from weakspots.figures import panels
-from weakspots.mechanism import cycling
-from weakspots.results import Results
 
 
 def measure(results: Results) -> pd.DataFrame:
@@ -25,7 +24,7 @@ def measure(results: Results) -> pd.DataFrame:
     rows = []
     for model, shift, clean, cycled in cycles(results):
         row = results.models[model]
-        found = cycling.r_squared(clean, cycled, shift, row.stride, results.statistics)
+        found = cycling_prediction.r_squared(clean, cycled, shift, row.stride, results.statistics)
         r_squared, low, high = found["without_boundary"]
         rows.append(
             {
@@ -38,10 +37,10 @@ def measure(results: Results) -> pd.DataFrame:
                 "correlation": found["correlation"],
                 "interior": found["interior"][0],
                 "all_phases": found["all"][0],
-                "flat": cycling.flat_r_squared(clean, shift, row.stride),
-                "mean_change": cycling.mean_change(clean, cycled),
-                "published_r_squared": published.gate_cycling_r_squared(model, shift),
-                "published_mean_change": published.gate_cycling_mean_change(model, shift),
+                "flat": cycling_prediction.flat_r_squared(clean, shift, row.stride),
+                "mean_change": cycling_prediction.mean_change(clean, cycled),
+                "published_r_squared": paper_numbers.gate_cycling_r_squared(model, shift),
+                "published_mean_change": paper_numbers.gate_cycling_mean_change(model, shift),
                 "mappings": len(cycled),
             }
         )
@@ -79,7 +78,7 @@ def draw(figure: Figure, agreed: pd.DataFrame, end: float) -> None:
     title = {"ha": "center", "fontsize": 10, "fontweight": "bold"}
     panels.write(figure, panels.WIDTH / 2, end + 0.22, "R² excluding the boundary phase", **title)
     note = (
-        f"In brackets: bootstrap interval over mappings. Paper: {published.CAPTION.removeprefix('paper, ')}.\n"
+        f"In brackets: bootstrap interval over mappings. Paper: {paper_numbers.CAPTION.removeprefix('paper, ')}.\n"
         "Flat: what R² would be if the pattern vanished and all phases became alike."
     )
     panels.write(figure, panels.WIDTH / 2, end + 0.41, note, ha="center", fontsize=8.5, linespacing=1.25)

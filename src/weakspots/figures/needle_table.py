@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from weakspots import statistics
-from weakspots.building import writing
+from weakspots.analysis.results import Results
 from weakspots.figures import figure_1_models as models
-from weakspots.figures import figure_1_needle, tables
-from weakspots.results import Results
+from weakspots.figures import figure_1_needle, selected_runs
+from weakspots.files.atomic import writing
 
 
 def measure(results: Results) -> pd.DataFrame:
@@ -53,15 +53,15 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     """
     residues = [name for name in table.columns if name.startswith("accuracy_")]
     folds = [name for name in table.columns if name.startswith("fold_")]
-    number = tables.number(".1f")
+    number = selected_runs.number(".1f")
     columns = {
         "model": table["label"],
-        "S": table["stride"].map(tables.number("d")),
+        "S": table["stride"].map(selected_runs.number("d")),
         "from": [
             models.NOT_RUN if source == models.HERE and pd.isna(n) else source
             for source, n in zip(table["source"], table["n"], strict=True)
         ],
-        "n": table["n"].map(tables.number(",d")),
+        "n": table["n"].map(selected_runs.number(",d")),
         **{name.removeprefix("accuracy_"): table[name].map(number) for name in residues},
         "mean": table["mean"].map(number),
         "gap": table["gap"].map(number),
@@ -76,4 +76,4 @@ def save(table: pd.DataFrame, csv: str | Path, markdown: str | Path) -> None:
     with writing(csv) as path:
         table.to_csv(path, index=False)
     with writing(markdown) as path:
-        path.write_text(tables.to_markdown(readable(table)))
+        path.write_text(selected_runs.to_markdown(readable(table)))

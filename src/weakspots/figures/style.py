@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from weakspots.building import writing
+from weakspots.files.atomic import writing
 
 _PALETTE = sns.color_palette("colorblind").as_hex()
 

@@ -4,7 +4,7 @@ A prompt is the end-of-text token, R records (an animal, then its name) with fil
 demonstrations (records written once more) and the target animal; the answer is its name. The amount of filler is
 constant, so the query position is constant; how much of it stands before the target record decides the target's
 position. One mapping (words, their order, demonstrations) is asked at every position modulo `modulus`, and the mean and
-the variance of the target position are exactly the same at all of them (`designs.matched_quotas`).
+the variance of the target position are exactly the same at all of them (`matched_positions.matched_quotas`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakspots import records
 from weakspots.config import PADDINGS, Corpus, Lookup, RecallSource
-from weakspots.designs import matched_quotas
 from weakspots.errors import UserError
+from weakspots.task import records
+from weakspots.task.matched_positions import matched_quotas
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from weakspots.config import Corpus
 from weakspots.errors import UserError
-from weakspots.lookup.prompts import PromptSet
+from weakspots.lookup.prompts import PromptSet, words_in_use
+
+
+def refuse_unknown_words(corpus: Corpus) -> Callable[[PreTrainedTokenizerBase], object]:
+    """A check of a tokenizer of `corpus`: it raises UserError for a word that the lookup could not use.
+
+    Without it the lookup itself would refuse the word, after all trainings.
+    """
+    keys, values = words_in_use(corpus)
+    return lambda tokenizer: word_tokens(tokenizer, [*keys, *values])
 
 
 def score(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, prompts: PromptSet, batch: int) -> pd.DataFrame:

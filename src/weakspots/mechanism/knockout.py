@@ -2,7 +2,7 @@
 
     z~_{l,a,T} = mu_{l,a} = mean over calibration prompts of z_{l,a,T},   for the query heads a that read one KV head
 
-The context manager is the definition, and runs the whole prompt; `sweep` gives the same for all heads at once.
+The context manager is the definition, and runs the whole prompt; `all_knockouts` gives the same for all heads at once.
 
 Shapes: L layers, H query heads, K KV heads, D channels per head.
 """
@@ -20,8 +20,8 @@ from weakspots.config import Knockout, Lookup
 from weakspots.errors import UserError
 from weakspots.lookup.prompts import PromptSet, prompts
 from weakspots.lookup.score import tokenize
-from weakspots.models import WHOLE_LAYER
-from weakspots.transformer import WeakSpotsForCausalLM
+from weakspots.model.transformer import WeakSpotsForCausalLM
+from weakspots.model_table import WHOLE_LAYER
 
 
 def columns(model: WeakSpotsForCausalLM, layer: int, head: int) -> slice:

@@ -12,7 +12,7 @@ import torch
 
 from weakspots.attention.memory import Memory
 from weakspots.config import Backbone
-from weakspots.models import ModelRow
+from weakspots.model_table import ModelRow
 
 
 def branches(row: ModelRow) -> int:

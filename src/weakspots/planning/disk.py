@@ -6,7 +6,7 @@ Numbers that compression makes smaller (Parquet) are upper bounds; logs, tokeniz
 from __future__ import annotations
 
 from weakspots.config import Config, Corpus, RecallSource
-from weakspots.tables import SCHEMAS
+from weakspots.files.tables import SCHEMAS
 
 WEIGHT = 4
 """Bytes of one stored weight: float32."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weakspots.linear_cross_entropy import BUDGET
+from weakspots.model.linear_cross_entropy import BUDGET
 from weakspots.planning.costs import Assumptions, CorpusPlan
 
 _SYMBOLS = """L layers, E width, H query heads, K KV heads, D channels per head, M width of the MLP, V vocabulary, W

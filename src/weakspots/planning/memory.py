@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from weakspots.attention.memory import Memory
 from weakspots.config import Backbone
-from weakspots.linear_cross_entropy import BUDGET
-from weakspots.models import ModelRow
+from weakspots.model.linear_cross_entropy import BUDGET
+from weakspots.model_table import ModelRow
 from weakspots.planning.counts import branches, gate_scores, parameters_by_part
 
 FLOAT = 4

@@ -17,7 +17,7 @@ from itertools import count
 from pydantic_core import to_json
 
 from weakspots.errors import UserError
-from weakspots.provenance import config_hash
+from weakspots.files.hashes import config_hash
 from weakspots.serving.answers import Answer, Prompt
 from weakspots.serving.background import results_of
 from weakspots.serving.completions import Malformed, error_message, parse

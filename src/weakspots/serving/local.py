@@ -10,9 +10,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from weakspots.errors import UserError
-from weakspots.provenance import config_hash
+from weakspots.files.hashes import config_hash
+from weakspots.model.loading import load, version
 from weakspots.serving.answers import Answer, Prompt
-from weakspots.serving.loading import load, version
 from weakspots.serving.prefill import next_token_logits
 
 _CHUNK = 2048

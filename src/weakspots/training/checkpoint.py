@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from weakspots.errors import UserError
-from weakspots.hashes import sha256
+from weakspots.files.hashes import sha256
 
 _log = logging.getLogger(__name__)
 PARTIAL = "checkpoint.partial"

@@ -12,20 +12,21 @@ import torch
 from accelerate import Accelerator
 from transformers import AutoTokenizer, PreTrainedModel
 
-from weakspots import device as devices
-from weakspots import processes
 from weakspots.config import Backbone, Corpus
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
-from weakspots.models import ModelRow
+from weakspots.machine import device as devices
+from weakspots.machine import processes
+from weakspots.mechanism.gate_statistics import COLUMNS
+from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model_table import ModelRow
 from weakspots.training import checkpoint, throughput
 from weakspots.training.batches import Batches
 from weakspots.training.gradient import diverged, gradient
+from weakspots.training.observer import Observer
 from weakspots.training.record import Clock, Publish, Record
 from weakspots.training.schedule import learning_rate
-from weakspots.training.trajectory import COLUMNS, Observer
 from weakspots.training.validation import validation_loss
-from weakspots.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 
 _log = logging.getLogger(__name__)
 _PRECISIONS = {"float32": "no", "bfloat16": "bf16"}  # Accelerate's names

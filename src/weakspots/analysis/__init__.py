@@ -1,0 +1,1 @@
+"""What the result tables say, before any claim or figure: pandas on tables, no model."""

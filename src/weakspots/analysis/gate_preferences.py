@@ -1,0 +1,60 @@
+"""What a gate prefers by phase, so that it can be laid beside the losses of its knockout (Figures 4 and 5).
+
+Offset i of a window stands at phase (i - lead) mod S, whatever the window, since windows start every S tokens. Where
+windows overlap (S < W) a phase pools the offsets that stand at it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.special import entr
+
+from weakspots.attention.memory import Memory
+from weakspots.errors import UserError
+from weakspots.model_table import ModelRow
+
+COLUMNS = ["layer", "head", "branch", "phase", "preference", "static"]
+"""The columns of preferences by phase."""
+
+
+def final(gates: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last step in a table "gates"."""
+    return gates[gates["step"] == gates["step"].max()]
+
+
+def by_phase(gates: pd.DataFrame, row: ModelRow) -> pd.DataFrame:
+    """The preferences of every gate at one step: layer, head, branch, phase, preference, static (`COLUMNS`).
+
+    `gates` holds the rows of one step, as `final` gives them, and `row` is the model's. `preference` is the score
+    pooled at the phase, relative to what a uniform gate gives it (1 is uniform). A value's preference is that of the
+    next phase: a head that keeps a key with its successor then peaks at the same phase in both branches.
+
+    `static` is the effective number of phases exp(H(pooled score)), from 1 to S, the same in every row of a gate. For
+    W = S and a scalar gate it is the effective number of offsets. With one score per channel the scores are means over
+    channels, so it is larger than the table's own, which is taken for each channel first. If S does not divide W, a
+    uniform gate pools more at some phases than at others, and stays a little below S.
+    Raises UserError, naming the row, for full attention and for rows of several steps or another window.
+    """
+    if not row.compressed:
+        raise UserError(f"{row.label()} has no gates: choose a compressed row")
+    table = gates.sort_values(["layer", "head", "branch", "offset"])
+    offsets = np.arange(row.window)
+    if len(table) % row.window or (table["offset"].to_numpy().reshape(-1, row.window) != offsets).any():
+        raise UserError(
+            f"the gates of {row.label()} need every offset from 0 to {row.window - 1} once: take one step of this "
+            "model, as final() does"
+        )
+    phases = (offsets - Memory.of(row).lead) % row.stride
+    pooling = np.eye(row.stride)[phases]  # [W, S]
+    pooled = table["score"].to_numpy(np.float64).reshape(-1, row.window) @ pooling
+    pooled /= pooled.sum(axis=1, keepdims=True)  # scores are stored as float32, which sum to 1 only nearly
+    preference = pooled / pooling.mean(axis=0)
+    of = table[["layer", "head", "branch"]].iloc[:: row.window]
+    values = (of["branch"] == "value").to_numpy()
+    preference[values] = np.roll(preference[values], -1, axis=1)
+    found = of.loc[of.index.repeat(row.stride)].reset_index(drop=True)
+    found["phase"] = np.tile(np.arange(row.stride), len(of))
+    found["preference"] = preference.ravel()
+    found["static"] = np.exp(entr(pooled).sum(axis=1)).repeat(row.stride)
+    return found[COLUMNS]

@@ -1,0 +1,1 @@
+"""The animal-to-name task: its words, and positions matched over residues."""

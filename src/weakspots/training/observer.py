@@ -1,0 +1,42 @@
+"""What is looked at while a model trains: its gates, and its weights, at chosen steps (the paths of Figure 4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from weakspots.config.corpus import Training
+from weakspots.data.shards import Sequences
+from weakspots.mechanism.gate_statistics import gate_statistics
+from weakspots.model.transformer import WeakSpotsForCausalLM
+from weakspots.training.record import Record
+
+
+class Observer:
+    """Keeps what is asked for at chosen steps: gate statistics in the run's record, weights on disk.
+
+    Statistics are taken over the first sequences of `held_out` that hold `gate_windows` windows, as far as there are so
+    many.
+    """
+
+    def __init__(
+        self, model: WeakSpotsForCausalLM, record: Record, held_out: Sequences, training: Training, folder: Path
+    ):
+        self.model, self.record, self.folder, self.last = model, record, folder, training.steps
+        self.steps = {*training.checkpoint_steps, training.steps}
+        memory = model.layers[0].attention.memory
+        windows_each = memory.entry_count(held_out.length) if memory else 1
+        count = min(len(held_out), -(-training.gate_windows // max(1, windows_each)))
+        self.tokens = torch.from_numpy(held_out.read(range(count))[0])
+
+    def look(self) -> None:
+        """Does so if the step the record stands at is one of them."""
+        step = self.record.step
+        if step not in self.steps:
+            return
+        with torch.compiler.set_stance("force_eager"):  # compiled layers would pass over the hooks
+            table = gate_statistics(self.model, self.tokens.to(self.model.device))
+        self.record.gates += table.assign(step=step).to_dict("records")
+        if step < self.last:  # the last one is the model itself
+            self.model.save_pretrained(self.folder / "checkpoints" / f"step-{step:06d}")
