@@ -13,14 +13,14 @@ from weakspots.analysis import alignment, paper_numbers
 from weakspots.analysis.results import Results
 from weakspots.config import Statistics
 from weakspots.errors import UserError
-from weakspots.model_table import WHOLE_LAYER, ModelRow
+from weakspots.model_table import WHOLE_LAYER, model_row
 
 ROWS = {
-    "full-1kv": ModelRow(attention="full"),
-    "w8s8-1kv": ModelRow(),
-    "w8s8-4kv": ModelRow(kv_heads=4),
-    "w8s8-1kv-tied": ModelRow(tied=True),
-    "w12s12-1kv": ModelRow(window=12, stride=12),
+    "full-1kv": model_row(compressor="none"),
+    "w8s8-1kv": model_row(),
+    "w8s8-4kv": model_row(kv_heads=4),
+    "w8s8-1kv-tied": model_row(tied=True),
+    "w12s12-1kv": model_row(window=12, stride=12),
 }
 LOST = np.array([[80, 60, 40, 20, 10, 5, 2, 1], [1, 2, 5, 90, 60, 30, 20, 10], [0, 1, 2, 3, 20, 40, 60, 90]], float)
 

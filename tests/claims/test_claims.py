@@ -15,7 +15,7 @@ from weakspots.analysis.results import Results
 from weakspots.claims import Verdict, deepseek, lookup, theory
 from weakspots.config import PADDINGS, Statistics
 from weakspots.files import tables
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 COMPRESSED = [model for model, row in ROWS.items() if row.compressed]
@@ -188,13 +188,17 @@ def test_the_papers_figures_make_the_first_claims_hold():
     rows, outcomes = {}, {}
     for model, run in paper_numbers.figures()["models"].items():
         attributes = (
-            {"rope_fraction": 0} if model.endswith("no-rope") else {"gate": "uniform"} if "uniform" in model else {}
+            {"rope_fraction": 0}
+            if model.endswith("no-rope")
+            else {"compressor": "uniform"}
+            if "uniform" in model
+            else {}
         )
         attributes |= {"seed": int(model[-2:])} if "seed" in model else {}
         if not attributes and model.count("-") > 1:
             continue  # runs that no claim singles out
-        shape = {"window": run["window"], "stride": run["stride"]} if run["window"] else {"attention": "full"}
-        rows[model] = ModelRow(kv_heads=run["kv_heads"], **shape, **attributes)
+        shape = {"window": run["window"], "stride": run["stride"]} if run["window"] else {"compressor": "none"}
+        rows[model] = model_row(kv_heads=run["kv_heads"], **shape, **attributes)
         for padding in PADDINGS:
             if (percent := paper_numbers.profile(model, padding)) is not None:
                 outcomes[model, padding] = answers(percent, mappings=1_000)

@@ -17,7 +17,7 @@ from planted_mechanism import ROWS, planted_mechanism
 
 from weakspots.analysis.results import Results
 from weakspots.config import Statistics
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 
 def test_gates_must_be_static_somewhere(results):
@@ -39,7 +39,7 @@ def test_most_gates_must_depend_on_the_input(results):
     [(3.335, 3.107, True), (3.795, 3.119, True), (4.1, 4.0, False), (3.9, 2.0, False), (8.0, 8.0, False)],
 )
 def test_a_static_gate_is_left_and_on_the_diagonal(static, per_window, holds):
-    results = planted_mechanism({"w8s8-1kv": ModelRow()}, 3)
+    results = planted_mechanism({"w8s8-1kv": model_row()}, 3)
     table = results.gates["w8s8-1kv"]
     set_gates(results, "w8s8-1kv", static=8.0, per_window=3.0)
     table = results.gates["w8s8-1kv"]
@@ -88,11 +88,11 @@ def peaks(row: ModelRow, key: int, value: int) -> Results:
 @pytest.mark.parametrize(
     ("row", "key", "value", "status"),
     [
-        (ModelRow(), 3, 4, "holds"),
-        (ModelRow(), 7, 0, "fails"),  # the next window's first offset is no successor
-        (ModelRow(stride=4), 3, 4, "holds"),
-        (ModelRow(stride=4), 5, 2, "holds"),  # offset 5 stands at the phase of offset 1
-        (ModelRow(stride=4), 3, 3, "fails"),
+        (model_row(), 3, 4, "holds"),
+        (model_row(), 7, 0, "fails"),  # the next window's first offset is no successor
+        (model_row(stride=4), 3, 4, "holds"),
+        (model_row(stride=4), 5, 2, "holds"),  # offset 5 stands at the phase of offset 1
+        (model_row(stride=4), 3, 3, "fails"),
     ],
 )
 def test_one_later_within_the_window(row, key, value, status):
@@ -103,7 +103,7 @@ def test_one_later_within_the_window(row, key, value, status):
 
 
 def test_without_specialised_heads_there_is_no_peak_to_compare():
-    results = planted_mechanism({"w8s8-1kv": ModelRow()}, 2)
+    results = planted_mechanism({"w8s8-1kv": model_row()}, 2)
     set_gates(results, "w8s8-1kv", score=1 / 8)
     whole = verdict("value-gates-peak-one-offset-later", results)
     assert whole.status == "fails" and status_of(whole) == {"w8s8-1kv": "flat"}

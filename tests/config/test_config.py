@@ -9,9 +9,9 @@ import yaml
 
 from weakspots import config
 from weakspots.errors import UserError
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LAPTOP = yaml.safe_load((ROOT / "config.yaml").read_text())
 
 
@@ -71,7 +71,7 @@ def test_several_mistakes_are_all_told():
 def test_a_row_is_removed_by_null_and_overlays_merge():
     changed = config.parse(config.merge(LAPTOP, {"models": {"w8s8-1kv-tail": None, "w8s8-2kv": {"seed": 7}}}))
     assert "w8s8-1kv-tail" not in changed.models
-    assert changed.models["w8s8-2kv"] == ModelRow(kv_heads=2, seed=7)
+    assert changed.models["w8s8-2kv"] == model_row(kv_heads=2, seed=7)
 
 
 def test_an_overlay_changes_the_kind_of_a_source_by_setting_the_old_keys_to_null():

@@ -17,7 +17,7 @@ from weakspots.files import tables
 from weakspots.model import elementwise, transformer
 from weakspots.model.linear_cross_entropy import BUDGET
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 from weakspots.planning import disk, memory
 from weakspots.training import checkpoint
 
@@ -113,7 +113,7 @@ def test_a_layer_keeps_what_the_plan_says_to_5_percent(
 
 
 def test_recomputing_keeps_the_input_of_every_layer_and_one_layer_whole() -> None:
-    row, backbone = ModelRow(), LAPTOP.backbone.model_copy(update={"layers": 28})
+    row, backbone = model_row(), LAPTOP.backbone.model_copy(update={"layers": 28})
     layer = sum(memory.layer_bytes(row, backbone, 120, "float32").values())
     sizes = {
         recompute: memory.activation_bytes(row, backbone, 120, 1_000, "float32", recompute)
@@ -132,7 +132,7 @@ def test_logits_do_not_grow_beyond_their_budget() -> None:
 
 
 def test_kept_weights_and_checkpoints_to_resume_from_are_as_large_as_planned(tmp_path) -> None:
-    model, inputs = build(ModelRow()), torch.randint(0, VOCABULARY, (1, 32))
+    model, inputs = build(model_row()), torch.randint(0, VOCABULARY, (1, 32))
     optimizer = torch.optim.AdamW(model.parameters())
     model(inputs, labels=inputs).loss.backward()
     optimizer.step()

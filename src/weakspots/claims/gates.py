@@ -21,7 +21,7 @@ _MISSING = "no gate statistics: run `snakemake gates`"
 
 
 def _has_scalar_gate(row: ModelRow) -> bool:
-    return row.compressed and row.gate == "scalar"
+    return row.gate_kind == "scalar"
 
 
 def _part(results: Results, model: str, status: str, value: str) -> Verdict:
@@ -113,7 +113,7 @@ def _lines_up(results: Results) -> Verdict:
     parts = tuple(
         _aligned(results, model, heads[heads["model"] == model])
         for model, row in results.models.items()
-        if row.compressed and row.gate != "uniform"
+        if row.gate_kind not in (None, "uniform")
     )
     pooled = alignment.pooled(results, _PADDING)
     keys = pooled.loc["key"]

@@ -19,7 +19,7 @@ from weakspots.claims.verdicts import (
     parts,
     together,
 )
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 FLAT_GAP = 6.1
 """Points: the largest gap of the paper's three full-attention runs."""
@@ -117,7 +117,7 @@ def _mean_hides_worst(results: Results) -> Verdict:
 
 
 def _seeds_agree(results: Results) -> Verdict:
-    default = ModelRow().model_dump(exclude={"seed"})
+    default = model_row().model_dump(exclude={"seed"})
 
     def measure(results: Results, model: str, padding: str) -> Verdict:
         gap = results.summary(model, padding).loc["gap", "estimate"]
@@ -164,7 +164,7 @@ CLAIMS: tuple[Claim, ...] = (
         "with-uniform-averaging",
         _SECTION,
         f"It persists with uniform averaging instead of gates: such runs repeat with their stride, {_REPEATS}.",
-        _repeats(lambda row: row.gate == "uniform"),
+        _repeats(lambda row: row.gate_kind == "uniform"),
     ),
     Claim(
         "with-overlapping-windows",

@@ -25,8 +25,8 @@ class Observer:
     ):
         self.model, self.record, self.folder, self.last = model, record, folder, training.steps
         self.steps = {*training.checkpoint_steps, training.steps}
-        memory = model.layers[0].attention.memory
-        windows_each = memory.entry_count(held_out.length) if memory else 1
+        memories = [layer.attention.memory for layer in model.layers]
+        windows_each = min(memory.entry_count(held_out.length) if memory else 1 for memory in memories)
         count = min(len(held_out), -(-training.gate_windows // max(1, windows_each)))
         self.tokens = torch.from_numpy(held_out.read(range(count))[0])
 

@@ -116,10 +116,11 @@ def _file_of(module: str) -> Path | None:
 
 
 def train_settings(config: Config, corpus: str, model: str) -> dict:
-    """What one training run depends on besides its data: the model's row, the backbone, and the optimisation."""
+    """What one training run depends on besides its data: the model's row and compressor, the backbone, the optimisation."""
     chosen = config.corpora[corpus]
     return {
         "model": config.models[model].model_dump(mode="json"),
+        "compressor": source_digest(f"compressors.{config.models[model].compressor}"),  # found by its name
         "backbone": config.backbone.model_dump(mode="json"),
         "stages": [stage.model_dump(mode="json") for stage in chosen.stages],
         "training": chosen.training.model_dump(mode="json", exclude=MACHINE_KEYS),
@@ -227,4 +228,5 @@ def shown_settings(config: Config, *measured: str) -> dict:
         **deepseek_settings(config),
     }
     shown = {kind: settings for kind, settings in of.items() if kind in (measured or of)}
-    return {"models": config.rows(), "statistics": config.statistics.model_dump(mode="json"), **shown}
+    labels = {name: row.label() for name, row in config.models.items()}  # compressors name themselves
+    return {"models": config.rows(), "labels": labels, "statistics": config.statistics.model_dump(mode="json"), **shown}
