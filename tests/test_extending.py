@@ -15,9 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 PADDING_EDITS = {
-    "config/__init__.py": [
-        ('PADDINGS = ("prefix", "in_sequence")', 'PADDINGS = ("prefix", "in_sequence", "pairs")'),
-        ('Literal["prefix", "in_sequence"]', 'Literal["prefix", "in_sequence", "pairs"]'),
+    "config/measurements.py": [
+        ('Padding = Literal["prefix", "in_sequence"]', 'Padding = Literal["prefix", "in_sequence", "pairs"]'),
     ],
     "lookup/prompts.py": [
         (
@@ -66,7 +65,7 @@ from weakspots.config import load
 from weakspots.explorer import data as page
 from weakspots.figures import figure_2
 from weakspots.lookup.prompts import prompts, words_in_use
-from weakspots.workflow import Layout
+from weakspots.workflow.layout import Layout
 
 config = load("config.yaml", "workflow/scales/smoke.yaml", {overlay!r})
 asked = prompts(config.lookup, "pairs", *words_in_use(config.corpora["recall"]))

@@ -34,8 +34,8 @@ class ModelRow(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_open)
 
     compressor: str = Field(
-        description="how windows become cache entries: a file of src/weakspots/compressors/, which may add attributes of "
-        "its own; gated if none is named"
+        description="how windows become cache entries: a file of src/weakspots/compressors/, which may add "
+        "attributes of its own; gated if none is named"
     )
     window: int = Field(8, ge=1, description="W, tokens read by one entry")
     stride: int = Field(8, ge=1, description="S, tokens between the starts of two windows; at most W")

@@ -116,7 +116,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def train_settings(config: Config, corpus: str, model: str) -> dict:
-    """What one training run depends on besides its data: the model's row and compressor, the backbone, the optimisation."""
+    """What one training run depends on besides its data: row and compressor, the backbone, the optimisation."""
     chosen = config.corpora[corpus]
     return {
         "model": config.models[model].model_dump(mode="json"),
