@@ -11,7 +11,7 @@ from weakspots import config
 from weakspots.errors import UserError
 from weakspots.model_table import ModelRow
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LAPTOP = yaml.safe_load((ROOT / "config.yaml").read_text())
 
 

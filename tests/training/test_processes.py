@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
     training |= {"batch_tokens": 48 * 15, "micro_batch_tokens": 48 * 4}
     (folder / "overlay.yaml").write_text(json.dumps({"corpora": {"recall": {"training": training}}}))
     scale = config.load(REPOSITORY / "config.yaml", REPOSITORY / "workflow/scales/smoke.yaml", folder / "overlay.yaml")
-    config.write_configuration(scale, folder / "results/config.yaml")
+    config.write(scale, folder / "results/config.yaml")
     finished(run(folder, "data", "recall"))
     return folder
 

@@ -155,7 +155,7 @@ def test_the_schema_beside_the_scales_is_the_typed_configuration() -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_resolved_configuration_reads_back_as_it_was(scale: str, tmp_path: Path) -> None:
-    config.write_configuration(settings_of(scale), tmp_path / "config.yaml")
+    config.write(settings_of(scale), tmp_path / "config.yaml")
     assert config.load(tmp_path / "config.yaml") == settings_of(scale)
 
 
