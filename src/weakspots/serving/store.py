@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from pydantic_core import from_json, to_json
 
 from weakspots.errors import UserError
+from weakspots.files.hashes import sha256_of
 from weakspots.serving.answers import Answer, Backend, Prompt
 from weakspots.serving.checks import check_length
 
@@ -59,9 +59,7 @@ def ask_all(backend: Backend, prompts: Sequence[Prompt], path: str | Path) -> li
 
 def _asked(name: str, ids: Sequence[int]) -> str:
     """Short hash of what a prompt is and whom it is put to."""
-    digest = hashlib.sha256(f"{name}\0".encode())
-    digest.update(np.asarray(ids, dtype="<i8").tobytes())
-    return digest.hexdigest()[:16]
+    return sha256_of(f"{name}\0".encode() + np.asarray(ids, dtype="<i8").tobytes())[:16]
 
 
 @contextmanager

@@ -38,17 +38,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.sparse import csr_matrix
-from scipy.special import entr, expit, softmax
+from scipy.special import expit, softmax
 
 from weakspots.errors import UserError
 from weakspots.theory import model
 from weakspots.theory.geometry import Context, Seed
 from weakspots.theory.model import Scales
-
-
-def effective_number(distribution: np.ndarray) -> np.ndarray:
-    """exp of the Shannon entropy over the last axis: 1 for one-hot, S for uniform."""
-    return np.exp(entr(distribution).sum(axis=-1))
 
 
 def initial_scores(

@@ -8,7 +8,6 @@ carries the digest of its stage's source.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ import weakspots
 from weakspots.config import Config
 from weakspots.config.corpus import MACHINE_KEYS
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.files.hashes import DIGITS
+from weakspots.files.hashes import DIGITS, sha256, sha256_of_files
 
 PACKAGE = Path(weakspots.__file__).parent
 
@@ -69,11 +68,7 @@ def source_digest(module: str, also: tuple[str, ...] = ()) -> str:
     for name in also:
         path = PACKAGE / name
         files |= {path} if path.is_file() else {part for part in path.rglob("*") if part.is_file()}
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:DIGITS]
+    return sha256_of_files((file.relative_to(PACKAGE).as_posix(), sha256(file)) for file in sorted(files))[:DIGITS]
 
 
 def _imported_by(file: Path) -> Iterator[Path]:

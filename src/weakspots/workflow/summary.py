@@ -62,7 +62,7 @@ def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
 
 def write(layout: Layout) -> Path:
     """Writes SUMMARY.md beside the results of a scale; returns its path."""
-    path = Path(layout.root) / "SUMMARY.md"
+    path = Path(layout.summary)
     try:
         verdicts = tables.read(layout.claims("parquet"), "claims")
     except (UserError, OSError, ValueError):  # missing, or of another version: the rest of the page is true anyway
