@@ -111,4 +111,4 @@ def test_processes_that_are_not_connected_are_refused(monkeypatch):
     """Each would train the model alone and write over the other's files."""
     monkeypatch.setattr(processes, "count", lambda: 2)
     with pytest.raises(UserError, match="started 2 processes, and Accelerate connects 1: launch with"):
-        loop._accelerator("cpu", "float32")
+        loop.accelerator_for("cpu", "float32")
