@@ -67,23 +67,17 @@ def test_overlapping_windows_pool_the_two_offsets_of_a_phase():
     np.testing.assert_allclose(found["static"], np.exp(-(pooled * np.log(pooled)).sum()), rtol=1e-6)
 
 
-@pytest.mark.parametrize("branch", ["key", "value"])
-def test_a_window_that_begins_before_the_text_is_counted_from_the_text(branch):
-    # Window j of the DeepSeek-style rows reads tokens 4j - 4 .. 4j + 3: its offset 5 is token 4j + 1. With S = W - S a
-    # lead is a whole stride, so a made-up geometry shows that it is subtracted.
+def test_the_offsets_of_a_window_that_begins_before_the_text_are_counted_from_the_text():
+    # Window j of the DeepSeek-style rows reads the W tokens from j * S - (W - S) on. In the table W = 2 S, where that
+    # shifts nothing: offset 5 of tokens 4j - 4 .. 4j + 3 is token 4j + 1. With S = 6 it is token 6j + 3 of 6j - 2 ...,
+    # and offset 1 is token 6j - 1, whose phase the last offset meets as well.
     assert preference(one_hot(5), DEEPSEEK) == [0, 4, 0, 0]
+    assert preference(one_hot(5), DEEPSEEK.model_copy(update={"stride": 6})) == [0, 0, 0, 8, 0, 0]
+    assert preference(one_hot(1), DEEPSEEK.model_copy(update={"stride": 6})) == [0, 0, 0, 0, 0, 4]
+
+
+def test_the_preference_of_a_value_stands_one_phase_earlier():
     assert preference(one_hot(5), DEEPSEEK, "value") == [4, 0, 0, 0]
-
-
-def test_the_lead_is_subtracted(monkeypatch):
-    class Led:
-        @staticmethod
-        def of(row):
-            return type("Geometry", (), {"lead": 3})
-
-    monkeypatch.setattr(gate_preferences, "Memory", Led)
-    assert preference(one_hot(5), ModelRow()) == [0, 0, 8, 0, 0, 0, 0, 0]
-    assert preference(one_hot(1), ModelRow()) == [0, 0, 0, 0, 0, 0, 8, 0]
 
 
 def test_a_value_gate_that_keeps_the_successor_peaks_with_its_key():

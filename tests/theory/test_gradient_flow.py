@@ -151,4 +151,4 @@ def test_the_least_weight_is_that_of_the_worst_context():
 
 def test_a_flow_that_cannot_be_solved_says_so():
     with pytest.raises(UserError, match="could not be integrated .* lower gamma or beta"):
-        flow._integrate(lambda time, y: y**2, np.ones(1), np.array([2.0]), 1e-6)
+        flow.integrate(lambda time, y: y**2, np.ones(1), np.array([2.0]), 1e-6)

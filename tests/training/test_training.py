@@ -10,7 +10,7 @@ from rows import BACKBONE, TABLE, build
 from small import CORPUS, MEASURED, changed, curve, weights
 from transformers import AutoModelForCausalLM
 
-from weakspots.config import Stage
+from weakspots.config import CurriculumStage
 from weakspots.data.prepare import prepare
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
@@ -200,7 +200,10 @@ def test_the_learning_rate_rises_holds_and_falls():
 
 
 def test_a_stage_ends_when_its_loss_is_low_or_its_steps_are_used_up():
-    stages = [Stage(length=8, sequences=1, until_loss=0.5, max_steps=50), Stage(length=8, sequences=1)]
+    stages = [
+        CurriculumStage(length=8, sequences=1, until_loss=0.5, max_steps=50),
+        CurriculumStage(length=8, sequences=1),
+    ]
     steps = {}
     for name, loss in (("low", 0.4), ("high", 0.9)):
         progress = Progress()

@@ -18,7 +18,7 @@ STAND_IN = f"""#!{sys.executable}
 import os, sys
 from pathlib import Path
 from weakspots.workflow.layout import Layout
-from weakspots.files.theory_columns import COLUMNS as THEORY
+from weakspots.files.theory_columns import THEORY_TABLES
 stage, *words = sys.argv[1:]
 at = words.index("--config")
 layout, words = Layout.beside(words[at + 1]), words[:at]
@@ -36,7 +36,7 @@ else:
             for table in (layout.lookup, layout.knockout)
             for padding in ("prefix", "in_sequence")
         ],
-        "theory": lambda: [layout.theory(name) for name in THEORY],
+        "theory": lambda: [layout.theory(name) for name in THEORY_TABLES],
         "cycling": lambda: [layout.cycling(words[0])],
         **{{
             name.replace("_", "-"): lambda name=name: [layout.deepseek(words[0], name)]

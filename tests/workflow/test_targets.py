@@ -9,7 +9,7 @@ import yaml
 from copies import ROOT, SMOKE, Project
 
 from weakspots import config
-from weakspots.config.deepseek import STAGES
+from weakspots.config.deepseek import TESTS
 
 SCALES = {
     "laptop": (),
@@ -32,7 +32,7 @@ def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale
     expected |= {f"data {corpus}" for corpus in settings.corpora}
     expected |= {f"cycling_model {model}" for model in settings.cycling.models}
     expected |= {f"stand_in {model}" for model in settings.deepseek.stand_ins}
-    expected |= {f"{stage}_model {model}" for stage in STAGES for model in settings.deepseek.run(stage)}
+    expected |= {f"{test}_model {model}" for test in TESTS for model in settings.deepseek.run(test)}
     expected |= {f"figure_{number}" for number in range(1, 7)} | {"theory", "figure_theory", "tables", "claims"}
     expected |= {"explorer"}
     assert untouched.jobs(*SCALES[scale]) == expected

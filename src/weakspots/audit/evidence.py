@@ -54,10 +54,10 @@ class Sample:
         return self.value - self.means(self.value)[self.row]
 
     def without_trend(self) -> Sample:
-        """With values less their best quadratic in the position, both as they differ from their mean in the mapping.
+        """The sample without what a quadratic in the position explains of its values, fitted within mappings.
 
-        For prompt lengths: a model that is worse on longer prompts has no phase. Targets need it not, since the design
-        gives their positions equal means and variances at all phases.
+        For prompt lengths: a model that is worse on longer prompts has no phase for that. Positions of targets do not
+        need it, since the design gives them equal means and variances at all phases.
         """
         x = self.position - self.position.mean()
         powers = np.stack([x, np.square(x)], axis=1) / max(float(np.abs(x).max()), 1.0) ** np.array([1, 2])

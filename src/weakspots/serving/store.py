@@ -40,7 +40,7 @@ def ask_all(backend: Backend, prompts: Sequence[Prompt], path: str | Path) -> li
     if len(asked) < len(prompts):
         raise ValueError("prompts asked together must have different keys")
     path = Path(path)
-    with _opened(path) as file:
+    with opened(path) as file:
         answers = _read(file, asked, path)
         todo = [prompt for prompt in prompts if prompt[0] not in answers]
         if answers:
@@ -63,7 +63,11 @@ def _asked(name: str, ids: Sequence[int]) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The file of answers, open to read and to add to, and locked: nobody else can open it like this meanwhile.
+
+    Raises UserError where it cannot be written, and where another process has it.
+    """
     with ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

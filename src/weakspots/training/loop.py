@@ -17,7 +17,7 @@ from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
 from weakspots.machine import device as devices
 from weakspots.machine import processes
-from weakspots.mechanism.gate_statistics import COLUMNS
+from weakspots.mechanism import gate_statistics
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow
 from weakspots.training import checkpoint, throughput
@@ -157,7 +157,7 @@ def run(
     accelerator.wait_for_everyone()
     accelerator.end_training()
     _log.info("done: validation loss %.4f", validation["loss"])
-    gates = pd.DataFrame(record.gates, columns=["step", *COLUMNS])
+    gates = pd.DataFrame(record.gates, columns=["step", *gate_statistics.COLUMNS])
     return {"training": pd.DataFrame(record.rows), "gates": gates, "validation": pd.DataFrame([validation])}
 
 

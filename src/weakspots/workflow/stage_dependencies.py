@@ -215,11 +215,11 @@ def shown_settings(config: Config, *measured: str) -> dict:
 
     `measured` names the kinds of results (`results.KINDS`) that are shown; all if none is named.
     """
-    of = {
+    by_kind = {
         "lookup": {**lookup_settings(config), "paddings": config.lookup.paddings},
         "cycling": config.cycling.model_dump(mode="json"),
         "theory": theory_settings(config),
         **deepseek_settings(config),
     }
-    shown = {kind: settings for kind, settings in of.items() if kind in (measured or of)}
+    shown = {kind: settings for kind, settings in by_kind.items() if kind in (measured or by_kind)}
     return {"models": config.rows(), "statistics": config.statistics.model_dump(mode="json"), **shown}

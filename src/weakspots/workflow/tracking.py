@@ -29,7 +29,7 @@ INVOCATION = "WEAKSPOTS_INVOCATION"
 
 _PAUSE = 30  # seconds between two writes of a curve
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Job:
@@ -308,4 +308,4 @@ def _points(rows: Iterable[Mapping[str, float]], over: str = "step") -> Iterator
 
 def _warn(what: str, error: Exception) -> None:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    log.warning("MLflow could not %s; going on without it: %s", what, lines[0])
+    _log.warning("MLflow could not %s; going on without it: %s", what, lines[0])
