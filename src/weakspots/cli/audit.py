@@ -24,14 +24,14 @@ def audit(arguments: argparse.Namespace) -> int:
     """Find periodic weak spots of any model or server: accuracy by the target's position, with a verdict."""
     from weakspots.audit import Question, context_of, planned
     from weakspots.audit import audit as ask
-    from weakspots.audit.words import vocabulary
+    from weakspots.audit.words import load_tokenizer, vocabulary
 
     question = _question(arguments)
     asked = Question(**question)  # says what is wrong before anything is loaded
     places, tokenizer, backends = _places(arguments), None, []
     extra = _extra(arguments.extra, places)
     if arguments.dry_run and arguments.tokenizer:
-        print(planned(vocabulary(_tokenizer(arguments.tokenizer)), asked, len(places))[1])
+        print(planned(vocabulary(load_tokenizer(arguments.tokenizer)), asked, len(places))[1])
         return 0
     if not arguments.dry_run:
         _make(arguments.output)
@@ -39,7 +39,7 @@ def audit(arguments: argparse.Namespace) -> int:
         backends.append(_backend(place, extra, arguments))
         tokenizer = tokenizer or getattr(backends[-1], "tokenizer", None)
     if arguments.tokenizer:
-        tokenizer = _tokenizer(arguments.tokenizer)
+        tokenizer = load_tokenizer(arguments.tokenizer)
     if tokenizer is None:
         raise UserError("prompts are sent as token ids: name the model's tokenizer, a folder or hub id, by --tokenizer")
     if arguments.dry_run:
@@ -139,19 +139,6 @@ def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespa
     from weakspots.serving.local import Local
 
     return Local.load(where, dtype=arguments.dtype, device=arguments.device, top=1)
-
-
-def _tokenizer(place: str):
-    from transformers import AutoTokenizer
-
-    path = Path(place)
-    options = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
-    try:
-        folder = str(path.parent) if options else place
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
-    except Exception as error:  # transformers raises many kinds
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UserError(f"tokenizer {place} does not load: {reason}") from error
 
 
 def _save(report, output: Path) -> None:

@@ -48,7 +48,13 @@ def stage_digest(stage: str) -> str:
 
 @cache
 def source_digest(module: str, also: tuple[str, ...] = ()) -> str:
-    """Short SHA-256 over the source of `weakspots.<module>` and of all it imports from `weakspots`, transitively.
+    """Short SHA-256 over the `source_files` of `weakspots.<module>`."""
+    files = sorted(source_files(module, also))
+    return sha256_of_files((file.relative_to(PACKAGE).as_posix(), sha256(file)) for file in files)[:DIGITS]
+
+
+def source_files(module: str, also: Iterable[str] = ()) -> set[Path]:
+    """The source of `weakspots.<module>` and of all it imports from `weakspots`, transitively.
 
     A package counts with all of its modules when it is named here, and otherwise with those that are imported. Imports
     are read from the syntax tree, those inside functions included; nothing is executed. `also` names more files or
@@ -68,7 +74,7 @@ def source_digest(module: str, also: tuple[str, ...] = ()) -> str:
     for name in also:
         path = PACKAGE / name
         files |= {path} if path.is_file() else {part for part in path.rglob("*") if part.is_file()}
-    return sha256_of_files((file.relative_to(PACKAGE).as_posix(), sha256(file)) for file in sorted(files))[:DIGITS]
+    return files
 
 
 def _imported_by(file: Path) -> Iterator[Path]:
