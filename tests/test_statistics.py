@@ -179,3 +179,7 @@ def test_profiles_are_compared_with_themselves_a_period_later():
     assert statistics.apart(flash_base, 4) == pytest.approx(100 * (3 + 1 + 4 + 8) / 4 / 256)
     assert statistics.apart(np.array([1.0, 5, 1, 5, 1, 5]), 2) == 0
     assert statistics.apart(np.array([1.0, 5, 1, 5, 1, 5]), 3) == 4
+
+
+def test_effective_numbers_run_from_one_to_all():
+    np.testing.assert_allclose(statistics.effective_number(np.stack([np.eye(5)[2], np.full(5, 0.2)])), [1, 5])

@@ -88,6 +88,19 @@ def test_a_window_that_begins_before_the_text_is_counted_from_the_text_in_every_
     assert preference(one_hot(1), row, layer=1) == [0, 0, 0, 0, 0, 0, 8, 0]
 
 
+def test_the_offsets_of_a_window_that_begins_before_the_text_are_counted_from_the_text():
+    # Window j of the DeepSeek-style rows reads the W tokens from j * S - (W - S) on. In the table W = 2 S, where that
+    # shifts nothing: offset 5 of tokens 4j - 4 .. 4j + 3 is token 4j + 1. With S = 6 it is token 6j + 3 of 6j - 2 ...,
+    # and offset 1 is token 6j - 1, whose phase the last offset meets as well.
+    assert preference(one_hot(5), DEEPSEEK) == [0, 4, 0, 0]
+    assert preference(one_hot(5), DEEPSEEK.model_copy(update={"stride": 6})) == [0, 0, 0, 8, 0, 0]
+    assert preference(one_hot(1), DEEPSEEK.model_copy(update={"stride": 6})) == [0, 0, 0, 0, 0, 4]
+
+
+def test_the_preference_of_a_value_stands_one_phase_earlier():
+    assert preference(one_hot(5), DEEPSEEK, "value") == [4, 0, 0, 0]
+
+
 def test_a_value_gate_that_keeps_the_successor_peaks_with_its_key():
     found = gate_preferences.by_phase(table({(1, 0, "key"): one_hot(6), (1, 0, "value"): one_hot(7)}), model_row())
     peaks = found.sort_values("preference").groupby("branch")["phase"].last()

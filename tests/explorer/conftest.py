@@ -59,7 +59,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """A page in which one run was not run and a claim has a nasty text, with empty files where links lead."""
     layout = Layout(str(tmp_path_factory.mktemp("results") / "planted"))
     config = load(ROOT / "config.yaml")
-    config.write_configuration(config, layout.config)
+    config.write(config, layout.config)
     results = planted_mechanism(changes={NOT_LOOKED_UP: None})
     results.theory = {name: table.copy() for name, table in theory_tables().items()}
     results.deepseek = config.deepseek.models

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from rows import ROOT, TABLE
 
 from weakspots.attention import naive
-from weakspots.config import Backbone, Stage, load
+from weakspots.config import Backbone, CurriculumStage, load
 from weakspots.data.prepare import prepare
 from weakspots.files import tables
 from weakspots.model import elementwise, transformer
@@ -184,7 +184,10 @@ def test_shards_of_a_prepared_corpus_are_as_large_as_planned(tmp_path, monkeypat
     monkeypatch.setenv("RAYON_NUM_THREADS", "1")  # preparing sets both, for the whole process
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     recall = LAPTOP.corpora["recall"]
-    stages = [Stage(length=32, records=2, sequences=900, max_steps=1), Stage(length=120, records=12, sequences=700)]
+    stages = [
+        CurriculumStage(length=32, records=2, sequences=900, max_steps=1),
+        CurriculumStage(length=120, records=12, sequences=700),
+    ]
     training = recall.training.model_copy(update={"validation_sequences": 100})
     recall = recall.model_copy(update={"stages": stages, "training": training})
     prepare(recall, "recall", tmp_path, workers=1)

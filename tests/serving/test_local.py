@@ -71,7 +71,7 @@ def test_answers_are_the_models_own_whatever_the_batch(folder, prompts, batch_to
 
 def test_a_long_prompt_is_read_in_chunks_with_the_same_answer(folder, prompts, monkeypatch):
     whole = {answer.key: answer for answer in Local.load(folder, top=VOCABULARY).ask(prompts)}
-    monkeypatch.setattr(local, "_CHUNK", 4)
+    monkeypatch.setattr(local, "CHUNK", 4)
     chunks = []
     read = local.next_token_logits
     monkeypatch.setattr(local, "next_token_logits", lambda *arguments: chunks.append(1) or read(*arguments))

@@ -35,7 +35,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in SOURCES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    monkeypatch.setattr(provenance, "PACKAGE", folder)
+    monkeypatch.setattr(stage_dependencies, "PACKAGE", folder)
     return folder
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import entr
 
 from weakspots.errors import UserError
 from weakspots.model_table import ModelRow
+from weakspots.statistics import effective_number
 
 COLUMNS = ["layer", "head", "branch", "phase", "preference", "static"]
 """The columns of preferences by phase."""
@@ -55,5 +55,5 @@ def by_phase(gates: pd.DataFrame, row: ModelRow) -> pd.DataFrame:
     found = of.loc[of.index.repeat(row.stride)].reset_index(drop=True)
     found["phase"] = np.tile(np.arange(row.stride), len(of))
     found["preference"] = preference.ravel()
-    found["static"] = np.exp(entr(pooled).sum(axis=1)).repeat(row.stride)
+    found["static"] = effective_number(pooled).repeat(row.stride)
     return found[COLUMNS]

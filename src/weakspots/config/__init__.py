@@ -3,11 +3,11 @@
 from weakspots.config.corpus import (
     BytePairTokenizer,
     Corpus,
+    CurriculumStage,
     HubSource,
     LocalSource,
     PretrainedTokenizer,
     RecallSource,
-    Stage,
     Training,
     WordTokenizer,
 )
@@ -30,7 +30,7 @@ __all__ = [
     "Lookup",
     "PretrainedTokenizer",
     "RecallSource",
-    "Stage",
+    "CurriculumStage",
     "Statistics",
     "Theory",
     "Training",

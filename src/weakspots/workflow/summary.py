@@ -25,6 +25,8 @@ from weakspots.workflow.layout import Layout
 from weakspots.workflow.provenance import git_commit
 
 RECORDS = Path(".snakemake/metadata")
+"""Where Snakemake keeps them, from the working directory."""
+
 _PACKAGES = ("snakemake", "torch", "triton", "transformers", "accelerate", "datasets", "mlflow", "papermill", "seaborn")
 _STATUSES = {"holds": "hold", "fails": "fail", "not run": "not run"}
 
@@ -40,7 +42,7 @@ class StageTime:
     ended: float
 
 
-def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
+def stage_times(root: str, records: Path) -> list[StageTime]:
     """Times of every rule whose outputs are in the folder `root`, in the order in which they first began."""
     jobs: dict[str, dict[str, list[float]]] = {}
     for path in records.rglob("*") if records.is_dir() else ():
@@ -62,13 +64,13 @@ def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
 
 def write(layout: Layout) -> Path:
     """Writes SUMMARY.md beside the results of a scale; returns its path."""
-    path = Path(layout.root) / "SUMMARY.md"
+    path = Path(layout.summary)
     try:
         verdicts = tables.read(layout.claims("parquet"), "claims")
     except (UserError, OSError, ValueError):  # missing, or of another version: the rest of the page is true anyway
         verdicts = None
     with writing(path) as partial:
-        partial.write_text("\n".join(_lines(layout, stage_times(layout.root), verdicts)) + "\n")
+        partial.write_text("\n".join(_lines(layout, stage_times(layout.root, RECORDS), verdicts)) + "\n")
     return path
 
 
