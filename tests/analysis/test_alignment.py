@@ -82,9 +82,9 @@ def test_a_planted_match_correlates_perfectly_and_its_reverse_the_other_way():
 
 
 def test_the_papers_specialised_layers_line_up():
-    figures = paper_numbers.figures()
-    keys, lost = figures["w8s8-1kv_key_gate_share_of_uniform"], figures["w8s8-1kv_knockout_percent_by_phase"]
-    values = figures["w8s8-1kv_value_gate_share_rolled_back_one"]
+    shown = paper_numbers.models()["w8s8-1kv"]
+    keys, lost = shown["key_gate_share_of_uniform"], shown["knockout_percent_by_phase"]
+    values = shown["value_gate_share_rolled_back_one"]
     losses, scores = {}, {}
     for layer in ("9", "10", "14"):
         losses[int(layer), 0] = -np.array(lost[layer], float)
@@ -97,7 +97,7 @@ def test_the_papers_specialised_layers_line_up():
         expected = stats.spearmanr(published_score, losses[row.layer, 0]).statistic
         assert row.correlation == pytest.approx(expected) and row.correlation > 0.3
     statics = found[found["branch"] == "key"].set_index("layer")["static"]
-    for layer, (static, _) in figures["w8s8-1kv_effective_offsets_static_and_per_window"].items():
+    for layer, (static, _) in shown["effective_offsets_static_and_per_window"].items():
         if int(layer) in statics.index:
             assert statics[int(layer)] == pytest.approx(static, rel=0.01)
 

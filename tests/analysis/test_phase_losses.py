@@ -55,7 +55,7 @@ def test_a_change_is_relative_to_the_clean_accuracy_of_the_phase():
 def test_the_papers_specialised_layers_are_found_at_their_phases(layer, phases):
     # Layer 11 loses 79 % at the boundary phase as well, where too little is retrieved to be judged.
     clean = paper_numbers.profile("w8s8-1kv", "prefix")
-    lost = -np.array(paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"][layer], dtype=float)
+    lost = -np.array(paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"][layer], dtype=float)
     knocked = np.minimum(losing(clean, np.tile(lost, 3)), 100)
     found = concentration(exact(clean), exact(knocked), 8, SETTINGS)
     inside = np.isin(np.arange(8), phases)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from mechanism_claims import (
+    CLAIMS,
     LAYERS,
     roll_gates,
     set_gates,
@@ -50,6 +53,17 @@ def test_a_static_gate_is_left_and_on_the_diagonal(static, per_window, holds):
     whole = verdict("some-gates-static-most-input-dependent", results)
     assert whole.status == ("holds" if holds else "fails")
     assert ("1 of 3 static: layer 1 (" in whole.parts[0].value) == holds
+
+
+@pytest.mark.parametrize(("share", "static"), [(1.01, True), (0.99, False)])
+def test_a_static_gate_scores_alike_to_the_share_in_the_text(share, static):
+    least = float(
+        re.search(r"per window at least (\S+) of that", CLAIMS["some-gates-static-most-input-dependent"].text)[1]
+    )
+    results = planted_mechanism({"w8s8-1kv": model_row()}, 3)
+    set_gates(results, "w8s8-1kv", static=3.0, per_window=3.0 * least * share)
+    whole = verdict("some-gates-static-most-input-dependent", results)
+    assert ("of 3 key gates 3 are static" in whole.value) == static
 
 
 def test_only_the_end_of_training_and_learned_scalar_gates_count():

@@ -110,7 +110,7 @@ def test_strides_with_too_few_phases_to_compare_are_flat():
 
 def test_the_papers_knockouts_make_their_claim_hold():
     """Layers 9, 10, 11 and 14 of W8/S8 with one KV head, as published."""
-    percent = paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"]
+    percent = paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"]
     losses = {(layer, 0): -np.array(percent[str(layer)]) for layer in (9, 10, 11, 14)}
     clean = paper_numbers.profile("w8s8-1kv", "prefix").reshape(-1, 8).mean(axis=0)
     rows = {"w8s8-1kv": model_row()}

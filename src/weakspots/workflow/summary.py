@@ -19,7 +19,7 @@ import pandas as pd
 import psutil
 
 from weakspots.errors import UserError
-from weakspots.files import tables
+from weakspots.files import markdown, statuses, tables
 from weakspots.files.atomic import writing
 from weakspots.workflow.layout import Layout
 from weakspots.workflow.provenance import git_commit
@@ -28,7 +28,6 @@ RECORDS = Path(".snakemake/metadata")
 """Where Snakemake keeps them, from the working directory."""
 
 _PACKAGES = ("snakemake", "torch", "triton", "transformers", "accelerate", "datasets", "mlflow", "papermill", "seaborn")
-_STATUSES = {"holds": "hold", "fails": "fail", "not run": "not run"}
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ def _lines(layout: Layout, stages: list[StageTime], verdicts: pd.DataFrame | Non
     if stages:
         jobs, minutes = sum(stage.jobs for stage in stages), sum(stage.seconds for stage in stages) / 60
         yield f"{jobs} jobs, {minutes:.1f} minutes of job time; jobs run side by side."
-        yield from ("", "| stage | jobs | minutes |", "| --- | ---: | ---: |")
-        yield from (f"| {stage.rule} | {stage.jobs} | {stage.seconds / 60:.1f} |" for stage in stages)
+        rows = [(stage.rule, stage.jobs, f"{stage.seconds / 60:.1f}") for stage in stages]
+        yield from ("", *markdown.table(("stage", "jobs", "minutes"), rows, right=(1, 2)))
     else:
         yield "Snakemake has no records of this folder's jobs."
     yield from ("", "## Claims", "")
@@ -94,9 +93,8 @@ def _lines(layout: Layout, stages: list[StageTime], verdicts: pd.DataFrame | Non
         yield "Not judged yet: `snakemake claims`."
         return
     whole = verdicts[verdicts["model"].isna()]
-    counts = whole["status"].value_counts()
-    yield ", ".join(f"{counts.get(status, 0)} {text}" for status, text in _STATUSES.items()) + "."
-    for status, text in _STATUSES.items():
+    yield statuses.tally(whole["status"])
+    for status, text in statuses.COUNTED.items():
         chosen = whole[whole["status"] == status]
         if len(chosen):
             yield from ("", f"**{text}**", "")
