@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from weakspots.serving.endpoint import Endpoint
 from weakspots.serving.store import ask_all
 
-SERVER = Path(__file__).parent.parent / "tests/serving/scripted.py"
+SERVER = Path(__file__).parent.parent / "tests/scripted.py"
 
 
 def cpu_seconds() -> float:

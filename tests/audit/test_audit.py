@@ -223,7 +223,7 @@ def test_the_cost_is_told_before_anything_is_asked(tmp_path: Path, capsys) -> No
                 "--stride",
                 "4",
             ],
-            "",
+            "raise the length by 13",
         ),
         (["--endpoint", "http://h/v1", "--model", "m", "--tokenizer", "{tokenizer}", "--stride", "1"], "from 2 on"),
         (["--endpoint", "http://h/v1", "--model", "m", "--tokenizer", "{tokenizer}", "--budget", "9"], "give at least"),

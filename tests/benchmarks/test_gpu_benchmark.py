@@ -34,12 +34,31 @@ def test_the_check_needs_a_gpu_and_says_so_in_one_line():
     assert len(done.stdout.splitlines() + done.stderr.splitlines()) == 1
 
 
-def test_the_check_stops_before_its_tests_where_there_is_no_gpu():
-    """make ends with 2 for every failed command; that no test ran shows in the output."""
-    makefile = SCRIPT.parent.parent / "Makefile"
-    recipe = makefile.read_text().split("\ngpu-check:")[1].split("\n\n")[0].splitlines()
-    assert "benchmarks/gpu.py --present" in recipe[1]
-    assert "pytest" in recipe[2] and "TRITON_INTERPRET=0" in recipe[2]
+def gpu_check(folder, python):
+    """`make gpu-check` where `python` is this script and pytest notes how it was called; what it noted, or None."""
+    root = SCRIPT.parents[1]
+    for name in ("Makefile", "benchmarks", "envs", "pyproject.toml"):
+        (folder / name).symlink_to(root / name)
+    commands = folder / ".venv/bin"
+    commands.mkdir(parents=True)
+    pytest_noted = folder / "noted"
+    for name, line in (("python", python), ("pytest", f'echo "$TRITON_INTERPRET $@" > {pytest_noted}')):
+        (commands / name).write_text(f"#!/bin/sh\n{line}\n")
+        (commands / name).chmod(0o755)
+    (folder / ".venv/.ready").touch()
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(["make", "gpu-check"], cwd=folder, env=hidden, capture_output=True, text=True, timeout=120)
+    return done, pytest_noted.read_text() if pytest_noted.exists() else None
+
+
+def test_the_check_stops_before_its_tests_where_there_is_no_gpu(tmp_path):
+    done, noted = gpu_check(tmp_path, f'exec {sys.executable} "$@"')
+    assert done.returncode == 2 and "no GPU" in done.stderr and noted is None
+
+
+def test_the_check_runs_the_kernels_tests_compiled_where_there_is_one(tmp_path):
+    done, noted = gpu_check(tmp_path, "exit 0")
+    assert done.returncode == 0 and noted.startswith("0 ") and "tests/attention/test_triton_attend.py" in noted
 
 
 @pytest.mark.parametrize("memory", [gpu.MEMORY, Memory(8, 6, 0, "sliding", 5), Memory(8, 4, 4, "sliding", 16)])

@@ -126,7 +126,7 @@ def test_a_device_is_free_once_its_job_is_killed_and_not_while_a_child_of_it_liv
 
 def test_the_processes_of_a_launcher_hold_its_devices_after_it_is_killed(machine: Callable) -> None:
     one = machine(1)
-    rank = "from weakspots import gpus; gpus.keep(); print('running', flush=True); import time; time.sleep(4)"
+    rank = "from weakspots.machine import gpus; gpus.keep(); print('running', flush=True); import time; time.sleep(4)"
     launcher = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {rank!r}])"  # closes inherited files
     first = one.hold(sys.executable, "-c", launcher)
     first.send_signal(signal.SIGKILL)

@@ -46,7 +46,7 @@ def arrays_in(source: str) -> set[str]:
 
 def beyond_digest(source: str, stage: str) -> set[str]:
     """Modules of the package that `source` imports, and that the digest of `stage` does not reach; glue left out."""
-    reached = stage_dependencies.source_files(*stage_dependencies.STAGES[stage])
+    reached = stage_dependencies.sources_of(*stage_dependencies.STAGES[stage])
     found = set()
     for name in imports(ast.parse(source)):
         room = name.split(".")[1:2]

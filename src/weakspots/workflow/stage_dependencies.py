@@ -48,12 +48,12 @@ def stage_digest(stage: str) -> str:
 
 @cache
 def source_digest(module: str, also: tuple[str, ...] = ()) -> str:
-    """Short SHA-256 over the `source_files` of `weakspots.<module>`."""
-    files = sorted(source_files(module, also))
+    """Short SHA-256 over the `sources_of` of `weakspots.<module>`."""
+    files = sorted(sources_of(module, also))
     return sha256_of_files((file.relative_to(PACKAGE).as_posix(), sha256(file)) for file in files)[:DIGITS]
 
 
-def source_files(module: str, also: Iterable[str] = ()) -> set[Path]:
+def sources_of(module: str, also: Iterable[str] = ()) -> set[Path]:
     """The source of `weakspots.<module>` and of all it imports from `weakspots`, transitively.
 
     A package counts with all of its modules when it is named here, and otherwise with those that are imported. Imports
