@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from planted_mechanism import planted_mechanism
+from planted_page import COMPLETED, NASTY, NOT_LOOKED_UP
 from planted_theory import tables as theory_tables
 
 from weakspots import claims
@@ -27,15 +28,6 @@ from weakspots.workflow.layout import Layout
 ROOT = Path(__file__).parents[2]
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desktop": (1280, 900)}
-
-NOT_LOOKED_UP = "w8s8-1kv-uniform"
-"""A run of the planted table that was not run."""
-
-NASTY = "</script><script>window.broken = true</script><img src=x onerror='window.broken = true'>"
-"""What no text of the data may turn into."""
-
-COMPLETED = "v4.1-flash"
-"""The model of DeepSeek's whose code completion was run, with planted answers."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import COMPLETED, NASTY, NOT_LOOKED_UP
+from planted_page import COMPLETED, NASTY, NOT_LOOKED_UP
 
 from weakspots import statistics
 from weakspots.analysis import cycling_prediction, gate_preferences, paper_numbers, phase_losses

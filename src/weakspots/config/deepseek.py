@@ -12,9 +12,6 @@ from weakspots.config.section import Section, without_nulls
 TESTS = ("needle", "code_completion", "layer_knockout")
 """What a model is asked: sections of the configuration, and the names of the tables."""
 
-STAGES = TESTS
-"""The earlier name, until the rooms `claims` and `explorer` use the one above."""
-
 
 class Endpoint(Section):
     """A server with an OpenAI-style `/v1/completions` that takes token ids."""

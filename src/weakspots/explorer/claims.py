@@ -11,10 +11,10 @@ from weakspots.analysis.results import Results
 from weakspots.claims import catalogue, kinds
 from weakspots.claims.kinds import Kind
 from weakspots.config import load
-from weakspots.config.deepseek import STAGES as DEEPSEEK
+from weakspots.config.deepseek import TESTS
 from weakspots.explorer.plain import number
 from weakspots.files import tables
-from weakspots.files.theory_columns import COLUMNS as THEORY
+from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.workflow.layout import Layout
 
 
@@ -37,7 +37,7 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
                 **_verdict(whole),
                 "published": claim.published() if claim and claim.published else None,
                 "figures": _links(layout, (layout.figure(figure, "png") for figure in (kind.figures if kind else ()))),
-                "tables": _links(layout, map(layout.theory, THEORY)) if kind == kinds.THEORY else [],
+                "tables": _links(layout, map(layout.theory, THEORY_TABLES)) if kind == kinds.THEORY else [],
                 "parts": [
                     {
                         "model": part["model"],
@@ -56,7 +56,7 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
 
 def _label(results: Results, kind: Kind | None, model: str) -> str | None:
     """A run's name; None for what is no run, such as a shape of the theory."""
-    if kind and kind.name in DEEPSEEK:
+    if kind and kind.name in TESTS:
         return results.deepseek[model].label if model in results.deepseek else None
     return results.models[model].label() if model in results.models else None
 
@@ -77,7 +77,7 @@ def _table(layout: Layout, corpus: str, kind: Kind | None, part: pd.Series) -> l
     model, padding = part["model"], _padding(part)
     if kind in (kinds.LOOKUP, kinds.KNOCKOUT) and padding is not None:
         return [getattr(layout, kind.name)(model, padding)]
-    if kind and kind.name in DEEPSEEK:
+    if kind and kind.name in TESTS:
         return [layout.deepseek(model, kind.name)]
     if kind == kinds.GATES:
         return [layout.gates(corpus, model)]

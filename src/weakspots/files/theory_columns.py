@@ -169,6 +169,3 @@ THEORY_TABLES: dict[str, tuple[_Columns, _Columns]] = {
     ),
 }
 """By name of the table, as `theory.compute.compute` names them."""
-
-COLUMNS = THEORY_TABLES
-"""The earlier name, until the room `explorer` uses the one above."""
