@@ -76,6 +76,7 @@ class ModelRow(BaseModel):
 
     @property
     def compressed(self) -> bool:
+        """False for full attention, which keeps every token."""
         return self.attention == "compressed"
 
     @property
@@ -90,6 +91,7 @@ class ModelRow(BaseModel):
 
     @property
     def is_deepseek_style(self) -> bool:
+        """Whether each half of a window, two strides long, has its own maps, as in DeepSeek-V4."""
         return self.compressed and self.offset_maps == "per_half"
 
     def attributes(self) -> list[str]:

@@ -123,6 +123,7 @@ class Periodicity:
 
     @property
     def flat(self) -> bool:
+        """Whether no gap is found at `LEVEL`."""
         return self.gap_p_value >= LEVEL
 
 

@@ -27,6 +27,7 @@ class Memory:
 
     @classmethod
     def of(cls, row: ModelRow) -> Memory:
+        """The memory of a compressed row."""
         lead = row.window - row.stride if row.is_deepseek_style else 0
         return cls(row.window, row.stride, lead, row.local, row.local_window)
 

@@ -40,6 +40,7 @@ def seed(results: Results) -> str | None:
 
 
 def status(holds: bool) -> str:
+    """The status of a claim that can only hold or fail."""
     return "holds" if holds else "fails"
 
 

@@ -76,12 +76,15 @@ def together(parts: tuple[Verdict, ...], what: str, rule: Callable[[list[str]], 
 
 
 def all_hold(statuses: list[str]) -> bool:
+    """A rule for `together`: every part holds."""
     return set(statuses) == {"holds"}
 
 
 def most_hold(statuses: list[str]) -> bool:
+    """A rule for `together`: more than half of the parts hold."""
     return statuses.count("holds") > len(statuses) / 2
 
 
 def most_hold_and_none_fails(statuses: list[str]) -> bool:
+    """A rule for `together`: more than half of the parts hold, and the others are flat."""
     return most_hold(statuses) and "fails" not in statuses

@@ -44,9 +44,11 @@ class CompressedLayer(CacheLayerMixin):
         self.is_initialized = False
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing to allocate: tensors come with the first tokens."""
         self.is_initialized = True
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, *args, **kwargs) -> Pair:
+        """Raises TypeError: a compressed layer needs hidden states, not keys and values alone."""
         raise TypeError("a compressed layer is extended with hidden states: call extend")
 
     def extend(
@@ -86,9 +88,11 @@ class CompressedLayer(CacheLayerMixin):
         return self.seen
 
     def get_max_length(self) -> int:
+        """-1: there is no limit."""
         return -1
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Length and offset of the keys that a mask of transformers would cover."""
         return self.seen + query_length, 0
 
     def _tensors(self) -> list[str]:

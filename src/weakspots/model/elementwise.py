@@ -72,6 +72,7 @@ class RMSNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`[..., width]`, normalised and scaled."""
         return rms_norm(x, self.weight, self.epsilon)
 
 

@@ -187,6 +187,7 @@ class MLP(nn.Module):
         self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`[..., E]` to the same shape."""
         return self.down(swiglu(self.gate_up(x)))
 
 
@@ -257,12 +258,15 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
                     nn.init.ones_(scale)
 
     def get_input_embeddings(self) -> nn.Embedding:
+        """For transformers: the embedding of tokens."""
         return self.embed
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """For transformers: replaces the embedding of tokens."""
         self.embed = value
 
     def get_output_embeddings(self) -> nn.Linear:
+        """For transformers: the product that gives logits, tied to the embedding."""
         return self.lm_head
 
     @classmethod
