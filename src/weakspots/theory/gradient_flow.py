@@ -35,6 +35,8 @@ their small differences are kept to the same relative accuracy as the scores, ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.sparse import csr_matrix
@@ -85,7 +87,7 @@ def common_flow(
     `context` is a `symmetric_context`; `rate` is kappa + 1/N. Raises UserError where the solver gives up.
     """
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+    def velocity(_time: float, flat: np.ndarray) -> np.ndarray:
         gates = softmax(flat.reshape(start.shape), axis=-1)
         _, keys, values = model.loss_and_gradient(context, scales, gates[:, 0, None], gates[:, 1, None])
         return -rate * _through_softmax(gates, np.stack([keys.sum(axis=1), values.sum(axis=1)], axis=1)).ravel()
@@ -118,7 +120,7 @@ def token_flow(
     """
     places = _places(contexts, start.shape[-1])
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+    def velocity(_time: float, flat: np.ndarray) -> np.ndarray:
         gradient = token_loss_and_gradient(context, scales, contexts, flat.reshape(start.shape), places)[1]
         return -(gradient + kappa * gradient.sum(axis=-1, keepdims=True)).ravel()
 
@@ -159,7 +161,9 @@ def least_weight(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return 1 / excess.sum(axis=-1)
 
 
-def _integrate(velocity, start: np.ndarray, times: np.ndarray, tolerance: float) -> np.ndarray:
+def _integrate(
+    velocity: Callable[[float, np.ndarray], np.ndarray], start: np.ndarray, times: np.ndarray, tolerance: float
+) -> np.ndarray:
     with np.errstate(under="ignore"):
         solved = solve_ivp(velocity, (0, times[-1]), start.ravel(), t_eval=times, rtol=tolerance, atol=tolerance * 1e-9)
     if not solved.success:
