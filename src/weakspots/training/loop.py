@@ -94,8 +94,9 @@ def run(
             layer.compile()
     model, optimizer = accelerator.prepare(bare, optimizer)
     held_out = Sequences(data / "validation", corpus.stages[-1].length)
-    looks = observe and accelerator.is_main_process
-    observer = observe(bare, record, held_out, training, folder) if looks else None
+    observer = None
+    if observe is not None and accelerator.is_main_process:
+        observer = observe(bare, record, held_out, training, folder)
     rate_of_products = throughput.matmul_rate(accelerator.device, training.precision) * accelerator.num_processes
     clock = Clock(record, training.steps, accelerator.device, flops_per_token, rate_of_products, publish)
     _log.info(
