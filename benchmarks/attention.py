@@ -19,7 +19,7 @@ import torch
 from weakspots.attention import choose, naive
 from weakspots.config import Backbone
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 BARS = {2048: 1.3, 8192: 2.5}
 BACKBONE = Backbone(
@@ -53,7 +53,7 @@ def main() -> int:
     def model(row: ModelRow) -> WeakSpotsForCausalLM:
         return WeakSpotsForCausalLM(WeakSpotsConfig.of(row, BACKBONE, 256))
 
-    full, compressed = model(ModelRow(attention="full")), model(ModelRow())
+    full, compressed = model(model_row(compressor="none")), model(model_row())
     missed = False
     print(f"{arguments.threads} thread(s), median of {arguments.rounds} rounds, forward and backward of 4 layers")
     for length, bar in BARS.items():

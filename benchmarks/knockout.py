@@ -17,17 +17,17 @@ from weakspots.machine.allocator import keep_freed_memory
 from weakspots.mechanism.all_knockouts import final_states, knockouts
 from weakspots.mechanism.knockout import knocked_out
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 LAPTOP = Backbone(layers=2, width=64, query_heads=8, head_width=16, mlp_width=192, rope_base=1e4, initial_std=0.02)
 DEEP = Backbone(layers=28, width=64, query_heads=16, head_width=8, mlp_width=192, rope_base=1e6, initial_std=0.02)
 CASES = [
     # name, backbone, row, prompts, tokens, repetitions, bar
-    ("laptop, W8/S8, 8 KV heads", LAPTOP, ModelRow(kv_heads=8), 64, 113, 5, 10),
-    ("laptop, full attention, 8 KV heads", LAPTOP, ModelRow(attention="full", kv_heads=8), 64, 113, 5, 10),
-    ("laptop, W8/S8, 1 KV head", LAPTOP, ModelRow(), 64, 113, 5, None),
-    ("28 layers, W8/S8, 8 KV heads", DEEP, ModelRow(kv_heads=8), 8, 160, 1, 50),
-    ("28 layers, full attention, 8 KV heads", DEEP, ModelRow(attention="full", kv_heads=8), 8, 160, 1, 50),
+    ("laptop, W8/S8, 8 KV heads", LAPTOP, model_row(kv_heads=8), 64, 113, 5, 10),
+    ("laptop, full attention, 8 KV heads", LAPTOP, model_row(compressor="none", kv_heads=8), 64, 113, 5, 10),
+    ("laptop, W8/S8, 1 KV head", LAPTOP, model_row(), 64, 113, 5, None),
+    ("28 layers, W8/S8, 8 KV heads", DEEP, model_row(kv_heads=8), 8, 160, 1, 50),
+    ("28 layers, full attention, 8 KV heads", DEEP, model_row(compressor="none", kv_heads=8), 8, 160, 1, 50),
 ]
 
 

@@ -19,7 +19,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from weakspots.config import load
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 from weakspots.planning.counts import flops_per_token
 from weakspots.training.throughput import matmul_rate, peak_memory
 
@@ -71,8 +71,8 @@ def main() -> int:
     def ours(row: ModelRow) -> WeakSpotsForCausalLM:
         return WeakSpotsForCausalLM(WeakSpotsConfig.of(row, config.backbone, vocabulary))
 
-    shape = WeakSpotsConfig.of(ModelRow(attention="full"), config.backbone, vocabulary)
-    rows = {"full attention": ModelRow(attention="full"), "W8/S8": ModelRow(), "W8/S4": ModelRow(stride=4)}
+    shape = WeakSpotsConfig.of(model_row(compressor="none"), config.backbone, vocabulary)
+    rows = {"full attention": model_row(compressor="none"), "W8/S8": model_row(), "W8/S4": model_row(stride=4)}
     models = {"transformers Qwen3": qwen3(shape), **{name: ours(row) for name, row in rows.items()}}
     rate = matmul_rate(torch.device("cpu"), "float32")
     shares = {name: flops_per_token(row, config.backbone, vocabulary, length) / rate for name, row in rows.items()}

@@ -8,20 +8,20 @@ import numpy as np
 
 from weakspots.analysis.results import Results
 from weakspots.config import Statistics
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 ROWS = {
-    "full-1kv": ModelRow(attention="full"),
-    "full-8kv": ModelRow(attention="full", kv_heads=8),
-    "w8s8-1kv": ModelRow(),
-    "w8s8-1kv-seed43": ModelRow(seed=43),
-    "w8s8-1kv-seed44": ModelRow(seed=44),
-    "w8s8-1kv-seed45": ModelRow(seed=45),
-    "w8s4-1kv": ModelRow(stride=4),
-    "w12s12-1kv": ModelRow(window=12, stride=12),
-    "w8s8-8kv": ModelRow(kv_heads=8),
-    "w8s8-1kv-no-rope": ModelRow(rope_fraction=0),
-    "w8s8-1kv-uniform": ModelRow(gate="uniform"),
+    "full-1kv": model_row(compressor="none"),
+    "full-8kv": model_row(compressor="none", kv_heads=8),
+    "w8s8-1kv": model_row(),
+    "w8s8-1kv-seed43": model_row(seed=43),
+    "w8s8-1kv-seed44": model_row(seed=44),
+    "w8s8-1kv-seed45": model_row(seed=45),
+    "w8s4-1kv": model_row(stride=4),
+    "w12s12-1kv": model_row(window=12, stride=12),
+    "w8s8-8kv": model_row(kv_heads=8),
+    "w8s8-1kv-no-rope": model_row(rope_fraction=0),
+    "w8s8-1kv-uniform": model_row(compressor="uniform"),
 }
 """A small model table with a row for every claim."""
 

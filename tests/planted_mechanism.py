@@ -15,20 +15,19 @@ from planted import ROWS as LOOKUP_ROWS
 from planted import WEAK_BOUNDARY, answers
 
 from weakspots.analysis.results import Results
-from weakspots.attention.compressor import BRANCHES
-from weakspots.attention.memory import Memory
+from weakspots.compressors.base import BRANCHES
 from weakspots.config import PADDINGS, Statistics
 from weakspots.files.tables import SCHEMAS
-from weakspots.model_table import WHOLE_LAYER, ModelRow
+from weakspots.model_table import WHOLE_LAYER, ModelRow, model_row
 
-DEEPSEEK = ModelRow(stride=4, gate="scalar", offset_maps="per_half", tied=True, post_norm=True, rope_last=True)
+DEEPSEEK = model_row(compressor="deepseek", gate="scalar", rope_fraction=1.0)
 
 ROWS = LOOKUP_ROWS | {
-    "w8s8-4kv": ModelRow(kv_heads=4),
-    "w8s8-1kv-tied": ModelRow(tied=True),
-    "w8s8-1kv-vector": ModelRow(gate="vector"),
+    "w8s8-4kv": model_row(kv_heads=4),
+    "w8s8-1kv-tied": model_row(tied=True),
+    "w8s8-1kv-vector": model_row(gate="vector"),
     "w8s4-1kv-deepseek-scalar": DEEPSEEK,
-    "w12s12-4kv": ModelRow(window=12, stride=12, kv_heads=4),
+    "w12s12-4kv": model_row(window=12, stride=12, kv_heads=4),
 }
 """A small model table with a row for every kind of gate."""
 
@@ -45,7 +44,7 @@ EVERYWHERE = 90.0
 
 def specialised(row: ModelRow, layers: int) -> dict[tuple[int, int], int]:
     """The phase at which each specialised head of a compressed model with a learned gate peaks, by layer and head."""
-    if not row.compressed or row.gate == "uniform":
+    if row.gate_kind in (None, "uniform"):
         return {}
     where = (9, 10, 14) if layers > 14 else range(1, layers)
     heads = [(layer, head) for layer in where for head in range(row.kv_heads)]
@@ -133,13 +132,13 @@ def gates(row: ModelRow, layers: int) -> pd.DataFrame:
 def _gate(row: ModelRow, layer: int, head: int, later: int, layers: int, trained: float) -> tuple[np.ndarray, float]:
     """Mean score by offset and per-window effective number of one gate; `trained` runs from 0 to 1."""
     uniform = np.full(row.window, 1 / row.window)
-    if row.gate == "uniform":
+    if row.gate_kind == "uniform":
         return uniform, float(row.window)
     phase = specialised(row, layers).get((layer, head))
     if phase is None:  # uniform on average, and concentrated on other offsets in every window
         follows = 1 + (row.window - 1) * (0.2 + 0.6 * ((7 * layer + 3 * head) % 10) / 10)
         return uniform, row.window * 0.95 * (1 - trained) + follows * trained
-    weights = peaked(row, phase + Memory.of(row).lead + later, row.window) + 0.02
+    weights = peaked(row, phase + row.geometry(0).lead + later, row.window) + 0.02
     score = (1 - trained) * uniform + trained * weights / weights.sum()
     return score, _effective(score) * (0.97 - 0.05 * trained)
 

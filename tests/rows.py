@@ -8,13 +8,13 @@ import torch
 
 from weakspots.config import Backbone, load
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 ROOT = Path(__file__).parent.parent
 TABLE = load(ROOT / "config.yaml").models
 VOCABULARY = 61
 BACKBONE = Backbone(layers=2, width=32, query_heads=8, head_width=8, mlp_width=48, rope_base=10_000.0, initial_std=0.15)
-OVERLAPPING_TAIL = ModelRow(window=8, stride=6, kv_heads=2, local="tail")
+OVERLAPPING_TAIL = model_row(window=8, stride=6, kv_heads=2, local="tail")
 """No row of the table, but one that a designer of a compressor would write."""
 
 

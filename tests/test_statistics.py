@@ -14,9 +14,7 @@ from weakspots.analysis import paper_numbers
 from weakspots.errors import UserError
 
 PUBLISHED = [
-    pytest.param(
-        group["accuracy"].to_numpy(), paper_numbers.figures()["models"][model]["stride"], id=f"{model}-{padding}"
-    )
+    pytest.param(group["accuracy"].to_numpy(), paper_numbers.models()[model]["stride"], id=f"{model}-{padding}")
     for (model, padding), group in paper_numbers.profiles().groupby(["model", "padding"], sort=False)
 ]
 COMPRESSED = [case for case in PUBLISHED if case.values[1]]
@@ -87,9 +85,9 @@ def test_intervals_by_position_cover_the_truth(compressed):
 
 @pytest.mark.parametrize(("model", "padding"), [("w8s8-1kv", "prefix"), ("w8s4-1kv", "in_sequence")])
 def test_gap_interval_is_as_wide_as_the_papers(model, padding):
-    run = paper_numbers.figures()["models"][model]
+    run = paper_numbers.models()[model]
     rows = statistics.summary(answered(paper_numbers.profile(model, padding)), replicates=2_000)
-    _, low, high = run[f"{padding}_gap"]
+    _, low, high = run[padding]["gap"]
     assert rows.loc["gap", "high"] - rows.loc["gap", "low"] == pytest.approx(high - low, rel=0.35)
 
 
@@ -168,10 +166,10 @@ def test_a_modulus_of_one_period_shows_no_repetition():
 
 def test_published_means_and_gaps_agree_with_the_published_profiles():
     for row in paper_numbers.summary().itertuples():
-        run = paper_numbers.figures()["models"][row.model]
-        if run[f"{row.padding}_mean"]:
-            assert row.mean == pytest.approx(run[f"{row.padding}_mean"][0], abs=0.06)
-            assert row.gap == pytest.approx(run[f"{row.padding}_gap"][0], abs=0.11)
+        shown = paper_numbers.models()[row.model][row.padding]
+        if shown["mean"]:
+            assert row.mean == pytest.approx(shown["mean"][0], abs=0.06)
+            assert row.gap == pytest.approx(shown["gap"][0], abs=0.11)
 
 
 def test_profiles_are_compared_with_themselves_a_period_later():
@@ -179,3 +177,7 @@ def test_profiles_are_compared_with_themselves_a_period_later():
     assert statistics.apart(flash_base, 4) == pytest.approx(100 * (3 + 1 + 4 + 8) / 4 / 256)
     assert statistics.apart(np.array([1.0, 5, 1, 5, 1, 5]), 2) == 0
     assert statistics.apart(np.array([1.0, 5, 1, 5, 1, 5]), 3) == 4
+
+
+def test_effective_numbers_run_from_one_to_all():
+    np.testing.assert_allclose(statistics.effective_number(np.stack([np.eye(5)[2], np.full(5, 0.2)])), [1, 5])

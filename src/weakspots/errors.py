@@ -1,4 +1,6 @@
-"""Mistakes of the person at the keyboard, as opposed to faults of the program."""
+"""Mistakes of the person at the keyboard, and the full disk: what is told apart from faults of the program."""
+
+import errno
 
 
 class UserError(Exception):
@@ -6,3 +8,12 @@ class UserError(Exception):
 
     The command line prints the message without a traceback; the traceback goes to the log file.
     """
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether `error` says that no space is left on the disk.
+
+    Libraries that write files themselves (safetensors, Arrow) have errors of their own without an `errno`; they keep
+    the system's words.
+    """
+    return getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)

@@ -46,6 +46,14 @@ def gap(profile: np.ndarray) -> np.ndarray:
     return np.ptp(profile, axis=-1)
 
 
+def effective_number(shares: np.ndarray) -> np.ndarray:
+    """[...] exp(H) of distributions `shares` [..., n], H in nats: from 1 (all in one) to n (uniform).
+
+    `mechanism.gate_statistics` has the same for tensors.
+    """
+    return np.exp(scipy.special.entr(shares).sum(axis=-1))
+
+
 def apart(profile: np.ndarray, period: int) -> float:
     """Mean of |A(r) - A(r + period)| over the positions r that have one a period later, in points."""
     return float(np.abs(profile[period:] - profile[:-period]).mean())

@@ -13,14 +13,14 @@ from weakspots.analysis import alignment, paper_numbers
 from weakspots.analysis.results import Results
 from weakspots.config import Statistics
 from weakspots.errors import UserError
-from weakspots.model_table import WHOLE_LAYER, ModelRow
+from weakspots.model_table import WHOLE_LAYER, model_row
 
 ROWS = {
-    "full-1kv": ModelRow(attention="full"),
-    "w8s8-1kv": ModelRow(),
-    "w8s8-4kv": ModelRow(kv_heads=4),
-    "w8s8-1kv-tied": ModelRow(tied=True),
-    "w12s12-1kv": ModelRow(window=12, stride=12),
+    "full-1kv": model_row(compressor="none"),
+    "w8s8-1kv": model_row(),
+    "w8s8-4kv": model_row(kv_heads=4),
+    "w8s8-1kv-tied": model_row(tied=True),
+    "w12s12-1kv": model_row(window=12, stride=12),
 }
 LOST = np.array([[80, 60, 40, 20, 10, 5, 2, 1], [1, 2, 5, 90, 60, 30, 20, 10], [0, 1, 2, 3, 20, 40, 60, 90]], float)
 
@@ -82,9 +82,9 @@ def test_a_planted_match_correlates_perfectly_and_its_reverse_the_other_way():
 
 
 def test_the_papers_specialised_layers_line_up():
-    figures = paper_numbers.figures()
-    keys, lost = figures["w8s8-1kv_key_gate_share_of_uniform"], figures["w8s8-1kv_knockout_percent_by_phase"]
-    values = figures["w8s8-1kv_value_gate_share_rolled_back_one"]
+    shown = paper_numbers.models()["w8s8-1kv"]
+    keys, lost = shown["key_gate_share_of_uniform"], shown["knockout_percent_by_phase"]
+    values = shown["value_gate_share_rolled_back_one"]
     losses, scores = {}, {}
     for layer in ("9", "10", "14"):
         losses[int(layer), 0] = -np.array(lost[layer], float)
@@ -97,7 +97,7 @@ def test_the_papers_specialised_layers_line_up():
         expected = stats.spearmanr(published_score, losses[row.layer, 0]).statistic
         assert row.correlation == pytest.approx(expected) and row.correlation > 0.3
     statics = found[found["branch"] == "key"].set_index("layer")["static"]
-    for layer, (static, _) in figures["w8s8-1kv_effective_offsets_static_and_per_window"].items():
+    for layer, (static, _) in shown["effective_offsets_static_and_per_window"].items():
         if int(layer) in statics.index:
             assert statics[int(layer)] == pytest.approx(static, rel=0.01)
 

@@ -28,6 +28,18 @@ def losing(clean, lost) -> np.ndarray:
     return np.asarray(clean) * (1 - np.asarray(lost) / 100)
 
 
+def concentration(clean, knocked, period: int, settings: Statistics) -> phase_losses.Concentration | None:
+    """Where the losses of one head concentrate, asked as the claims ask: for a stack of heads, here of one."""
+    (found,) = phase_losses.concentrations(clean, knocked[None], period, settings)
+    return found
+
+
+def dispersion(clean, knocked, period: int, settings: Statistics) -> phase_losses.Dispersion:
+    """How unevenly the losses of one head lie over the phases."""
+    (found,) = phase_losses.dispersions(clean, knocked[None], period, settings)
+    return found
+
+
 def test_a_change_is_relative_to_the_clean_accuracy_of_the_phase():
     clean, knocked = np.array([40.0, 20, 60, 20, 0, 0]), np.array([20.0, 30, 30, 30, 5, 0])
     np.testing.assert_allclose(
@@ -43,9 +55,9 @@ def test_a_change_is_relative_to_the_clean_accuracy_of_the_phase():
 def test_the_papers_specialised_layers_are_found_at_their_phases(layer, phases):
     # Layer 11 loses 79 % at the boundary phase as well, where too little is retrieved to be judged.
     clean = paper_numbers.profile("w8s8-1kv", "prefix")
-    lost = -np.array(paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"][layer], dtype=float)
+    lost = -np.array(paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"][layer], dtype=float)
     knocked = np.minimum(losing(clean, np.tile(lost, 3)), 100)
-    found = phase_losses.concentration(exact(clean), exact(knocked), 8, SETTINGS)
+    found = concentration(exact(clean), exact(knocked), 8, SETTINGS)
     inside = np.isin(np.arange(8), phases)
     kept = statistics.fold(clean, 8) >= 10
     assert found.phases == phases and found.concentrated
@@ -56,7 +68,7 @@ def test_the_papers_specialised_layers_are_found_at_their_phases(layer, phases):
 
 def test_the_papers_layer_0_matters_everywhere_and_so_is_not_concentrated():
     clean = paper_numbers.profile("w8s8-1kv", "prefix")
-    found = phase_losses.concentration(answers(clean, mappings=576), answers(0.02 * clean, mappings=576), 8, SETTINGS)
+    found = concentration(answers(clean, mappings=576), answers(0.02 * clean, mappings=576), 8, SETTINGS)
     assert found.inside > 90 and found.outside > 90 and not found.concentrated
 
 
@@ -67,7 +79,7 @@ def test_a_planted_head_is_found_also_across_the_end_of_the_window(period, first
     phases = tuple((first + i) % period for i in range(length))
     clean = np.linspace(80, 30, period)
     lost = np.where(np.isin(np.arange(period), phases), 75, 5)
-    found = phase_losses.concentration(exact(clean), exact(losing(clean, lost)), period, SETTINGS)
+    found = concentration(exact(clean), exact(losing(clean, lost)), period, SETTINGS)
     assert found.phases == phases and found.concentrated
     assert (found.inside, found.outside) == pytest.approx((75, 5), abs=0.5)
 
@@ -82,7 +94,7 @@ def test_a_planted_head_is_found_also_across_the_end_of_the_window(period, first
     ],
 )
 def test_a_head_that_matters_too_widely_or_too_little_is_not_concentrated(lost, why):
-    found = phase_losses.concentration(exact(EVEN), exact(losing(EVEN, lost)), 8, SETTINGS)
+    found = concentration(exact(EVEN), exact(losing(EVEN, lost)), 8, SETTINGS)
     assert found is not None and not found.concentrated, why
 
 
@@ -90,7 +102,7 @@ def test_a_loss_within_the_noise_is_not_concentrated():
     clean = np.tile([[1, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1]], (2, 1)).astype(bool)  # four mappings
     knocked = clean.copy()
     knocked[0, 0] = False
-    found = phase_losses.concentration(clean, knocked, 6, SETTINGS)
+    found = concentration(clean, knocked, 6, SETTINGS)
     assert found.phases == (0,) and found.inside == 50 and found.outside == 0
     assert found.low == 0 and not found.concentrated
 
@@ -105,9 +117,9 @@ def test_heads_that_lose_alike_are_not_taken_for_concentrated_by_chance():
 def test_phases_that_are_hardly_retrieved_are_ignored():
     clean = [80.0, 40, 60, 9.9, 70, 30, 60, 20]
     lost = [0, 0, 90, 100, 0, 0, 0, 0]
-    found = phase_losses.concentration(exact(clean), exact(losing(clean, lost)), 8, SETTINGS)
+    found = concentration(exact(clean), exact(losing(clean, lost)), 8, SETTINGS)
     assert found.phases == (2,) and found.outside == pytest.approx(0, abs=0.1)
-    assert phase_losses.dispersion(exact(clean), exact(losing(clean, lost)), 8, SETTINGS).mean == pytest.approx(90 / 7)
+    assert dispersion(exact(clean), exact(losing(clean, lost)), 8, SETTINGS).mean == pytest.approx(90 / 7)
     assert phase_losses.retrievable(np.array(clean), 8).tolist() == [True] * 3 + [False] + [True] * 4
 
 
@@ -116,13 +128,13 @@ def test_phases_that_are_hardly_retrieved_are_ignored():
 )
 def test_without_two_phases_to_compare_with_there_is_no_judgement(clean, period):
     lost = [90.0] + [0.0] * (period - 1)
-    assert phase_losses.concentration(exact(clean), exact(losing(clean, lost)), period, SETTINGS) is None
+    assert concentration(exact(clean), exact(losing(clean, lost)), period, SETTINGS) is None
 
 
 def test_a_head_without_a_loss_concentrates_nowhere():
     clean = exact(EVEN)
-    assert phase_losses.concentration(clean, clean, 8, SETTINGS) is None
-    assert phase_losses.concentration(clean, exact(np.array(EVEN) + 10), 8, SETTINGS) is None
+    assert concentration(clean, clean, 8, SETTINGS) is None
+    assert concentration(clean, exact(np.array(EVEN) + 10), 8, SETTINGS) is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,7 +146,7 @@ def test_the_phases_are_those_whose_step_explains_most(lost, weak):
     period = len(lost)
     kept = [phase for phase in range(period) if phase not in weak]
     clean = np.where(np.isin(np.arange(period), kept), 50.0, 5.0)
-    found = phase_losses.concentration(exact(clean), exact(losing(clean, lost)), period, SETTINGS)
+    found = concentration(exact(clean), exact(losing(clean, lost)), period, SETTINGS)
     measured = -phase_losses.change(clean, statistics.profile(exact(losing(clean, lost), period)), period)
     best, chosen = -np.inf, None
     runs = [[(first + i) % period for i in range(length)] for length in (1, 2, 3) for first in range(period)]
@@ -158,29 +170,25 @@ def test_the_phases_are_those_whose_step_explains_most(lost, weak):
 def test_intervals_are_a_bootstrap_of_pairs():
     clean = answers(EVEN, mappings=40, seed=3)
     knocked = clean & (np.random.default_rng(4).random(clean.shape) < np.tile([0.1, 0.2, 1, 1, 1, 1, 1, 1], 3))
-    concentration = phase_losses.concentration(clean, knocked, 8, SETTINGS)
-    dispersion = phase_losses.dispersion(clean, knocked, 8, SETTINGS)
-    assert concentration.phases == (0, 1)
+    concentrated, dispersed = concentration(clean, knocked, 8, SETTINGS), dispersion(clean, knocked, 8, SETTINGS)
+    assert concentrated.phases == (0, 1)
     steps, spreads = [], []
     for drawn in np.random.default_rng(SETTINGS.seed).integers(40, size=(SETTINGS.bootstrap, 40)):
         before, after = (of[drawn].reshape(40, 3, 8).mean(axis=(0, 1)) for of in (clean, knocked))
         lost = 100 * (before - after) / before
         steps.append(lost[:2].mean() - lost[2:].mean())
         spreads.append(lost.max() - lost.min())
-    np.testing.assert_allclose([concentration.low, concentration.high], np.quantile(steps, [0.025, 0.975]))
-    np.testing.assert_allclose([dispersion.low, dispersion.high], np.quantile(spreads, [0.025, 0.975]))
+    np.testing.assert_allclose([concentrated.low, concentrated.high], np.quantile(steps, [0.025, 0.975]))
+    np.testing.assert_allclose([dispersed.low, dispersed.high], np.quantile(spreads, [0.025, 0.975]))
 
 
 def test_heads_together_give_what_each_gives_alone(monkeypatch):
-    monkeypatch.setattr(phase_losses, "_AT_A_TIME", 3 * SETTINGS.bootstrap * 8)  # three heads at a time
+    monkeypatch.setattr(phase_losses, "AT_A_TIME", 3 * SETTINGS.bootstrap * 8)  # three heads at a time
     clean = answers(EVEN, seed=5)
     knocked = np.stack([answers(np.roll(EVEN, shift), seed=shift) for shift in range(8)])
-    for together, alone in (
-        (phase_losses.concentrations, phase_losses.concentration),
-        (phase_losses.dispersions, phase_losses.dispersion),
-    ):
+    for together in (phase_losses.concentrations, phase_losses.dispersions):
         many = together(clean, knocked, 8, SETTINGS)
-        single = [alone(clean, head, 8, SETTINGS) for head in knocked]
+        single = [alone for head in knocked for alone in together(clean, head[None], 8, SETTINGS)]
         assert len(many) == 8
         for one, other in zip(many, single, strict=True):
             one, other = vars(one), vars(other)
@@ -191,21 +199,21 @@ def test_heads_together_give_what_each_gives_alone(monkeypatch):
 
 def test_equal_relative_losses_have_no_spread():
     clean = exact([80.0, 40, 60, 20])
-    found = phase_losses.dispersion(clean, exact([40.0, 20, 30, 10]), 4, SETTINGS)
+    found = dispersion(clean, exact([40.0, 20, 30, 10]), 4, SETTINGS)
     assert found.mean == pytest.approx(50) and found.spread == pytest.approx(0, abs=1e-9)
     everywhere = np.repeat(answers([60.0], modulus=1, mappings=100), 24, axis=1)  # a mapping at all phases or none
-    found = phase_losses.dispersion(everywhere, everywhere & (np.arange(100) % 2 == 0)[:, None], 8, SETTINGS)
+    found = dispersion(everywhere, everywhere & (np.arange(100) % 2 == 0)[:, None], 8, SETTINGS)
     assert [found.spread, found.low, found.high] == pytest.approx([0, 0, 0], abs=1e-9)
 
 
 def test_a_spread_is_the_largest_loss_minus_the_smallest():
-    found = phase_losses.dispersion(exact([50.0, 50, 80]), exact([25.0, 55, 80]), 3, SETTINGS)
+    found = dispersion(exact([50.0, 50, 80]), exact([25.0, 55, 80]), 3, SETTINGS)
     assert (found.mean, found.spread) == pytest.approx((40 / 3, 60))
     assert found.low < 60 < found.high
-    assert np.isnan(list(vars(phase_losses.dispersion(exact([5.0]), exact([0.0]), 1, SETTINGS)).values())).all()
+    assert np.isnan(list(vars(dispersion(exact([5.0]), exact([0.0]), 1, SETTINGS)).values())).all()
 
 
 def test_outcomes_of_other_prompts_are_refused():
-    for measure in (phase_losses.concentration, phase_losses.dispersion):
+    for measure in (concentration, dispersion):
         with pytest.raises(UserError, match=r"\[10, 24\] and the clean ones \[20, 24\].*not of the same prompts"):
             measure(exact(EVEN, mappings=20), exact(EVEN, mappings=10), 8, SETTINGS)

@@ -41,7 +41,7 @@ def folder(tmp_path):
         "scale": "tiny",
         "backbone": {"layers": 1, "width": 8, "query_heads": 1, "head_width": 8, "mlp_width": 8, "rope_base": 1e4,
                      "initial_std": 0.02},
-        "models": {"full-1kv": {"attention": "full"}, "w8s4-1kv": {"stride": 4}, "w8s8-1kv": {}},
+        "models": {"full-1kv": {"compressor": "none"}, "w8s4-1kv": {"stride": 4}, "w8s8-1kv": {}},
         "corpora": {"recall": recall},
         "lookup": {"corpus": "recall", "paddings": ["prefix", "in_sequence"], "modulus": 8, "mappings": 64,
                    "records": 6, "demonstrations": 2},

@@ -19,7 +19,7 @@ from weakspots.audit.words import vocabulary
 from weakspots.cli import main
 from weakspots.errors import UserError
 from weakspots.machine import device as devices
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 from weakspots.serving.answers import Answer
 from weakspots.serving.checks import check_length
 from weakspots.serving.local import Local
@@ -158,7 +158,7 @@ def test_a_model_that_computes_positions_bears_more_than_it_states_and_states_it
     model = LlamaForCausalLM(LlamaConfig(vocab_size=20, max_position_embeddings=16, **sizes))
     backend = Local(model, None, "llama", top=1)
     assert backend.context == 16 and len([*backend.ask([("long", [1] * 20)])]) == 1
-    assert Local(build(ModelRow()), None, "states no limit").context is None
+    assert Local(build(model_row()), None, "states no limit").context is None
 
 
 def test_a_server_that_counts_in_words_is_refused() -> None:

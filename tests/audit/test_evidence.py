@@ -14,7 +14,7 @@ from scipy import stats
 from weakspots.audit import power
 from weakspots.audit.compare import exact_p_value, paired
 from weakspots.audit.design import design
-from weakspots.audit.evidence import Profile, Sample, log_survival, periodicity
+from weakspots.audit.evidence import Profile, Sample, log_survival, scan_periods
 from weakspots.audit.follow import follow
 from weakspots.audit.sequential import looks
 
@@ -152,7 +152,7 @@ def test_neighbours_that_are_alike_are_no_evidence() -> None:
         position = np.tile(np.arange(16), 12)
         start = np.repeat(np.random.default_rng(seed).integers(16, size=12), 16)
         sample = Sample(np.repeat(np.arange(12), 16), position, ((position - start) % 16 < 8).astype(float))
-        alarms += periodicity(sample, (16,), level=0.01, seed=seed).p_value <= 0.01
+        alarms += scan_periods(sample, (16,), level=0.01, seed=seed).p_value <= 0.01
     assert alarms <= stats.binom.isf(0.001, 100, 0.01)
 
 

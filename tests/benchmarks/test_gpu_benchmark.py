@@ -11,7 +11,7 @@ import torch
 
 from weakspots.attention.memory import Memory
 
-SCRIPT = Path(__file__).parent.parent / "benchmarks/gpu.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks/gpu.py"
 specification = importlib.util.spec_from_file_location("gpu_benchmark", SCRIPT)
 gpu = importlib.util.module_from_spec(specification)
 sys.modules[specification.name] = gpu

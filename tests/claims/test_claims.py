@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from planted import ROWS, WEAK_BOUNDARY, answers, planted
@@ -15,7 +17,7 @@ from weakspots.analysis.results import Results
 from weakspots.claims import Verdict, deepseek, lookup, theory
 from weakspots.config import PADDINGS, Statistics
 from weakspots.files import tables
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 COMPRESSED = [model for model, row in ROWS.items() if row.compressed]
@@ -97,13 +99,10 @@ def test_repetition_claims_are_about_their_own_runs_and_padding(claim, padding, 
     whole = verdict(claim, planted())
     assert list(status_of(whole)) == models
     assert {part.padding for part in whole.parts} == {padding}
-    other = next(name for name in PADDINGS if name != padding)
     wrong = {models[-1]: DRIFT}
     assert verdict(claim, planted(wrong)).status == "fails"
-    if padding == "prefix":
-        assert verdict(claim, planted(in_sequence=wrong)).status == "holds"
-    else:
-        assert other == "prefix" and verdict(claim, planted(in_sequence=wrong)).status == "fails"
+    in_sequence = verdict(claim, planted(in_sequence=wrong)).status
+    assert in_sequence == ("fails" if padding == "in_sequence" else "holds")
     absent = verdict(claim, planted(dict.fromkeys(models)))
     assert absent.status == "not run" and set(status_of(absent).values()) == {"not run"}
 
@@ -186,15 +185,19 @@ def test_three_of_four_seeds_must_show_the_gap(flat, missing, status):
 
 def test_the_papers_figures_make_the_first_claims_hold():
     rows, outcomes = {}, {}
-    for model, run in paper_numbers.figures()["models"].items():
+    for model, run in paper_numbers.models().items():
         attributes = (
-            {"rope_fraction": 0} if model.endswith("no-rope") else {"gate": "uniform"} if "uniform" in model else {}
+            {"rope_fraction": 0}
+            if model.endswith("no-rope")
+            else {"compressor": "uniform"}
+            if "uniform" in model
+            else {}
         )
         attributes |= {"seed": int(model[-2:])} if "seed" in model else {}
         if not attributes and model.count("-") > 1:
             continue  # runs that no claim singles out
-        shape = {"window": run["window"], "stride": run["stride"]} if run["window"] else {"attention": "full"}
-        rows[model] = ModelRow(kv_heads=run["kv_heads"], **shape, **attributes)
+        shape = {"window": run["window"], "stride": run["stride"]} if run["window"] else {"compressor": "none"}
+        rows[model] = model_row(kv_heads=run["kv_heads"], **shape, **attributes)
         for padding in PADDINGS:
             if (percent := paper_numbers.profile(model, padding)) is not None:
                 outcomes[model, padding] = answers(percent, mappings=1_000)
@@ -219,13 +222,55 @@ def test_the_table_fits_its_schema_and_reads_back_to_the_same_page(tmp_path):
     assert "| w8s8-1kv | prefix | holds | period 8 " in page and "| 250 | 42 |" in page
 
 
-def test_thresholds_stand_in_the_texts():
-    for claim, number in {
-        "full-attention-is-flat": "6.1 points",
-        "a-good-mean-hides-a-weak-position": "at least 30 points",
-        "seeds-agree": "at least 40 points",
-        "interior-phases-differ-too": "at least half",
-    }.items():
-        assert number in CLAIMS[claim].text
+# The numbers in the texts are those that decide
+
+
+def in_text(claim: str, pattern: str) -> list[float]:
+    """The numbers that a pattern finds in the text of a claim."""
+    return [float(number) for number in re.search(pattern, CLAIMS[claim].text).groups()]
+
+
+def exact(percent, mappings: int = 1_000) -> np.ndarray:
+    """[mappings, 24] answers of which exactly so many percent are right, by phase."""
+    right = np.tile(np.array(percent, float), 24 // len(percent)) * mappings / 100
+    return np.arange(mappings)[:, None] < np.round(right)
+
+
+@pytest.mark.parametrize(("more", "status"), [(-0.1, "holds"), (0.1, "fails")])
+def test_full_attention_is_flat_up_to_the_gap_in_the_text(more, status):
+    (gap,) = in_text("full-attention-is-flat", r"at most (\S+) points")
+    results = planted(rows={"full-1kv": ROWS["full-1kv"]})
+    results.outcomes = {("full-1kv", "prefix"): exact([50.0] * 4 + [50 + gap + more] * 4)}
+    assert verdict("full-attention-is-flat", results).status == status
     full = paper_numbers.summary().query("model.str.startswith('full')")
-    assert full["gap"].max() == pytest.approx(6.1)
+    assert full["gap"].max() == pytest.approx(gap)
+
+
+@pytest.mark.parametrize(
+    ("mean", "worst", "status"), [(-0.1, 0.1, "holds"), (0.1, 0.1, "fails"), (-0.1, -0.1, "fails")]
+)
+def test_a_good_mean_and_a_weak_position_are_so_many_points_below(mean, worst, status):
+    close, far = in_text("a-good-mean-hides-a-weak-position", r"no more than (\d+) points .* at least (\d+) points")
+    below = np.zeros(8)
+    below[7] = far + worst
+    below[:4] = (8 * (close + mean) - below[7]) / 4
+    results = planted(rows={model: ROWS[model] for model in ("full-8kv", "w8s8-8kv")})
+    results.outcomes = {("full-8kv", "prefix"): exact([80.0]), ("w8s8-8kv", "prefix"): exact(80 - below, 10_000)}
+    assert verdict("a-good-mean-hides-a-weak-position", results).status == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(0.1, "holds"), (-0.1, "fails")])
+def test_interior_phases_spread_by_the_share_in_the_text(more, status):
+    assert "at least half of the whole gap" in CLAIMS["interior-phases-differ-too"].text
+    results = planted(rows={"w8s8-1kv": ROWS["w8s8-1kv"]})
+    results.outcomes = {("w8s8-1kv", "prefix"): exact([60.0 - more] + [80.0] * 6 + [40.0])}
+    assert verdict("interior-phases-differ-too", results).status == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(0.1, "holds"), (-0.1, "fails")])
+def test_seeds_have_the_gap_in_the_text(more, status):
+    (gap,) = in_text("seeds-agree", r"gap of at least (\d+) points")
+    seeds = [model for model in ROWS if model == "w8s8-1kv" or "seed" in model]
+    results = planted(rows={model: ROWS[model] for model in seeds})
+    results.outcomes = {(model, "prefix"): exact([80.0] * 7 + [80 - gap - more]) for model in seeds}
+    assert verdict("seeds-agree", results).status == status

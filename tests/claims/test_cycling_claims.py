@@ -14,7 +14,7 @@ from planted import answers
 from planted_mechanism import planted_mechanism
 
 from weakspots.analysis.results import Results
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
 
 def cycled(results: Results, accuracy) -> None:
@@ -80,7 +80,7 @@ def test_a_movement_against_the_prediction_counts_as_none(results):
 
 def test_a_boundary_like_its_neighbours_shows_nothing():
     even = {"w8s8-1kv": [60.0, 58, 60, 58, 60, 58, 60, 58]}
-    whole = verdict(CYCLES[1], planted_mechanism({"w8s8-1kv": ModelRow()}, 2, changes=even))
+    whole = verdict(CYCLES[1], planted_mechanism({"w8s8-1kv": model_row()}, 2, changes=even))
     assert whole.status == "fails" and status_of(whole) == {"w8s8-1kv": "flat"}
     assert "no prediction lies 10 points from the uncycled" in whole.parts[0].value
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from planted_deepseek import LOST, ROWS, STAND_INS, THEIRS, completion, counted, knockouts, needles, planted_deepseek
 
+from weakspots.analysis.phase_losses import RETRIEVABLE
 from weakspots.claims import deepseek, to_frame, to_markdown
-from weakspots.claims.deepseek_verdicts import ONLY_STAND_IN
+from weakspots.claims.deepseek import layers
+from weakspots.claims.deepseek.stand_ins import ONLY_STAND_IN
+from weakspots.claims.lookup.repetition import FLAT_GAP
 
 CLAIMS = {claim.id: claim for claim in deepseek.CLAIMS}
 FLIPS, STEADY, PERIOD, POST_TRAINING, CONTROL, LAYERS = CLAIMS
@@ -182,6 +188,16 @@ def test_the_control_of_the_completion_keeps_to_its_answer(against, status):
     assert whole.status == status and f"`32` on top after {against} of 64" in value_of(whole, "v3.1-base")
 
 
+@pytest.mark.parametrize(("claim", "model"), [(FLIPS, "flash-base"), (STEADY, "v3.1-base")])
+def test_so_many_of_the_rankings_as_the_text_says(claim, model):
+    share = Fraction(re.search(r"at (?:least|most) (\d/\d) of", CLAIMS[claim].text)[1])
+    may_differ = int(64 * (1 - share if claim == FLIPS else share))
+    for against, status in ((may_differ, "holds"), (may_differ + 1, "fails")):
+        phases = (2, 3) if claim == FLIPS else range(4)
+        table = completion(first_phases=phases, against=against)
+        assert verdict(claim, completions={model: table}).status == status
+
+
 # Layers
 
 
@@ -229,11 +245,10 @@ def test_the_page_says_stand_in_and_never_gives_its_numbers_to_deepseek():
 
 def test_thresholds_stand_in_the_texts():
     for claim, words in {
-        FLIPS: ["7/8", "period of four"],
-        STEADY: ["1/8"],
+        FLIPS: ["period of four"],
         POST_TRAINING: ["narrows the gap", "interval"],
-        CONTROL: ["10 %", "6.1 points", "no period"],
-        LAYERS: ["20 %", "10 %", "none another one"],
+        CONTROL: [f"{RETRIEVABLE:.0f} %", f"{FLAT_GAP} points", "no period"],
+        LAYERS: [f"{layers.UNEVEN} %", f"{RETRIEVABLE:.0f} %", "none another one"],
     }.items():
         for word in words:
             assert word in CLAIMS[claim].text, (claim, word)

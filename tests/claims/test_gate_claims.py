@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from mechanism_claims import (
+    CLAIMS,
     LAYERS,
     roll_gates,
     set_gates,
@@ -17,7 +20,7 @@ from planted_mechanism import ROWS, planted_mechanism
 
 from weakspots.analysis.results import Results
 from weakspots.config import Statistics
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 
 def test_gates_must_be_static_somewhere(results):
@@ -39,7 +42,7 @@ def test_most_gates_must_depend_on_the_input(results):
     [(3.335, 3.107, True), (3.795, 3.119, True), (4.1, 4.0, False), (3.9, 2.0, False), (8.0, 8.0, False)],
 )
 def test_a_static_gate_is_left_and_on_the_diagonal(static, per_window, holds):
-    results = planted_mechanism({"w8s8-1kv": ModelRow()}, 3)
+    results = planted_mechanism({"w8s8-1kv": model_row()}, 3)
     table = results.gates["w8s8-1kv"]
     set_gates(results, "w8s8-1kv", static=8.0, per_window=3.0)
     table = results.gates["w8s8-1kv"]
@@ -50,6 +53,17 @@ def test_a_static_gate_is_left_and_on_the_diagonal(static, per_window, holds):
     whole = verdict("some-gates-static-most-input-dependent", results)
     assert whole.status == ("holds" if holds else "fails")
     assert ("1 of 3 static: layer 1 (" in whole.parts[0].value) == holds
+
+
+@pytest.mark.parametrize(("share", "static"), [(1.01, True), (0.99, False)])
+def test_a_static_gate_scores_alike_to_the_share_in_the_text(share, static):
+    least = float(
+        re.search(r"per window at least (\S+) of that", CLAIMS["some-gates-static-most-input-dependent"].text)[1]
+    )
+    results = planted_mechanism({"w8s8-1kv": model_row()}, 3)
+    set_gates(results, "w8s8-1kv", static=3.0, per_window=3.0 * least * share)
+    whole = verdict("some-gates-static-most-input-dependent", results)
+    assert ("of 3 key gates 3 are static" in whole.value) == static
 
 
 def test_only_the_end_of_training_and_learned_scalar_gates_count():
@@ -88,11 +102,11 @@ def peaks(row: ModelRow, key: int, value: int) -> Results:
 @pytest.mark.parametrize(
     ("row", "key", "value", "status"),
     [
-        (ModelRow(), 3, 4, "holds"),
-        (ModelRow(), 7, 0, "fails"),  # the next window's first offset is no successor
-        (ModelRow(stride=4), 3, 4, "holds"),
-        (ModelRow(stride=4), 5, 2, "holds"),  # offset 5 stands at the phase of offset 1
-        (ModelRow(stride=4), 3, 3, "fails"),
+        (model_row(), 3, 4, "holds"),
+        (model_row(), 7, 0, "fails"),  # the next window's first offset is no successor
+        (model_row(stride=4), 3, 4, "holds"),
+        (model_row(stride=4), 5, 2, "holds"),  # offset 5 stands at the phase of offset 1
+        (model_row(stride=4), 3, 3, "fails"),
     ],
 )
 def test_one_later_within_the_window(row, key, value, status):
@@ -103,7 +117,7 @@ def test_one_later_within_the_window(row, key, value, status):
 
 
 def test_without_specialised_heads_there_is_no_peak_to_compare():
-    results = planted_mechanism({"w8s8-1kv": ModelRow()}, 2)
+    results = planted_mechanism({"w8s8-1kv": model_row()}, 2)
     set_gates(results, "w8s8-1kv", score=1 / 8)
     whole = verdict("value-gates-peak-one-offset-later", results)
     assert whole.status == "fails" and status_of(whole) == {"w8s8-1kv": "flat"}

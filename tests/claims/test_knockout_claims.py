@@ -15,7 +15,7 @@ from mechanism_claims import (
 from planted_mechanism import ROWS, knocked, planted_mechanism
 
 from weakspots.analysis import paper_numbers
-from weakspots.model_table import WHOLE_LAYER, ModelRow
+from weakspots.model_table import WHOLE_LAYER, model_row
 
 
 def test_one_uneven_knockout_of_full_attention_breaks_it(results):
@@ -66,7 +66,7 @@ def test_without_a_costly_knockout_full_attention_shows_nothing(results):
 def test_three_heads_must_lose_few_phases(heads, status):
     losses = {(layer, 0): [40.0] * 8 for layer in range(4)}
     losses |= {(layer, 0): [0.0, 0, 80, 60, 0, 0, 0, 0] for layer in range(heads)}
-    whole = verdict(KNOCKOUTS[1], planted_mechanism({"w8s8-1kv": ModelRow()}, 4, losses={"w8s8-1kv": losses}))
+    whole = verdict(KNOCKOUTS[1], planted_mechanism({"w8s8-1kv": model_row()}, 4, losses={"w8s8-1kv": losses}))
     assert whole.status == status and whole.value == f"{heads} such heads in 1 of 1 models: w8s8-1kv {heads}"
     assert whole.parts[0].value.count("phases 2, 3: ") == heads
     assert 30 < whole.parts[0].low < whole.parts[0].high
@@ -84,7 +84,7 @@ def test_three_heads_must_lose_few_phases(heads, status):
     ],
 )
 def test_one_head_of_several_decides(percent, narrow, local):
-    rows = {"w8s8-4kv": ROWS["w8s8-4kv"], "w8s8-1kv": ModelRow()}
+    rows = {"w8s8-4kv": ROWS["w8s8-4kv"], "w8s8-1kv": model_row()}
     losses = {(layer, head): [0.0] * 8 for layer in range(2) for head in range(4)}
     results = planted_mechanism(rows, 2, losses={"w8s8-4kv": losses | {(1, 2): percent}})
     whole = verdict(KNOCKOUTS[2], results)
@@ -104,16 +104,16 @@ def test_layers_of_several_heads_do_not_count_as_heads():
 
 
 def test_strides_with_too_few_phases_to_compare_are_flat():
-    whole = verdict(KNOCKOUTS[1], planted_mechanism({"w8s4-1kv": ROWS["w8s4-1kv"], "w8s8-1kv": ModelRow()}, LAYERS))
+    whole = verdict(KNOCKOUTS[1], planted_mechanism({"w8s4-1kv": ROWS["w8s4-1kv"], "w8s8-1kv": model_row()}, LAYERS))
     assert whole.status == "holds" and status_of(whole) == {"w8s4-1kv": "flat", "w8s8-1kv": "holds"}
 
 
 def test_the_papers_knockouts_make_their_claim_hold():
     """Layers 9, 10, 11 and 14 of W8/S8 with one KV head, as published."""
-    percent = paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"]
+    percent = paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"]
     losses = {(layer, 0): -np.array(percent[str(layer)]) for layer in (9, 10, 11, 14)}
     clean = paper_numbers.profile("w8s8-1kv", "prefix").reshape(-1, 8).mean(axis=0)
-    rows = {"w8s8-1kv": ModelRow()}
+    rows = {"w8s8-1kv": model_row()}
     whole = verdict(KNOCKOUTS[1], planted_mechanism(rows, LAYERS, {"w8s8-1kv": clean}, {"w8s8-1kv": losses}))
     assert whole.status == "holds"
     for layer, phases in {9: "5, 6", 10: "3, 4"}.items():

@@ -17,8 +17,10 @@ from mechanism_claims import (
 from planted_mechanism import planted_mechanism
 
 from weakspots import config
-from weakspots.analysis import paper_numbers
+from weakspots.analysis import paper_numbers, phase_losses
 from weakspots.claims import mechanism, to_frame, to_markdown
+from weakspots.claims.mechanism import cycling, gates, knockouts
+from weakspots.claims.wording import spelled
 from weakspots.config import Statistics
 
 
@@ -52,27 +54,32 @@ def test_a_run_that_is_missing_is_a_part_that_was_not_run(results, name):
 
 def test_thresholds_stand_in_the_texts():
     for claim, words in {
-        KNOCKOUTS[0]: ["10 %", "20 points", "mod 8"],
-        KNOCKOUTS[1]: ["three KV heads", "at most 3 adjacent", "30 %", "1/4", "more than half of it"],
-        KNOCKOUTS[2]: ["one or two adjacent"],
-        "some-gates-static-most-input-dependent": ["W/2", "0.8", "most gates"],
+        KNOCKOUTS[0]: [
+            f"{knockouts.COSTLY} %",
+            f"{knockouts.ALIKE} points",
+            f"mod {phase_losses.FULL_ATTENTION_PERIOD}",
+        ],
+        KNOCKOUTS[1]: [
+            f"{spelled(knockouts.HEADS)} KV heads",
+            f"at most {phase_losses.ADJACENT} adjacent",
+            f"{phase_losses.CONCENTRATED:.0f} %",
+            f"1/{phase_losses.CONTRAST:.0f}",
+            "more than half of it",
+        ],
+        KNOCKOUTS[2]: [f"one or {spelled(knockouts.NARROW)} adjacent"],
+        "some-gates-static-most-input-dependent": ["W/2", f"{gates.DIAGONAL}", "most gates"],
         "value-gates-peak-one-offset-later": ["S/2", "most"],
-        "gates-line-up-with-losses": ["S/2", "30 %", "3 such heads"],
-        CYCLES[0]: ["0.66", "median"],
-        CYCLES[1]: ["10 points", "most cycles"],
+        "gates-line-up-with-losses": ["S/2", f"{phase_losses.CONCENTRATED:.0f} %", f"{gates.ENOUGH} such heads"],
+        CYCLES[0]: [f"{cycling.LOWEST}", "median"],
+        CYCLES[1]: [f"{cycling.APART} points", "most cycles"],
         CYCLES[2]: ["most cycles", "3 to 18 points"],
     }.items():
         for word in words:
             assert word in CLAIMS[claim].text, (claim, word)
-    assert round(min(map(min, published_cycling("r2_excluding_boundary").values())), 2) == 0.66
-    changes = np.concatenate(list(published_cycling("mean_accuracy_change_pp").values()))
+    published = paper_numbers.by_model("gate_cycling").values()
+    assert round(min(min(shown["r2_excluding_boundary"]) for shown in published), 2) == cycling.LOWEST
+    changes = np.concatenate([shown["mean_accuracy_change_pp"] for shown in published])
     assert round(-changes.max()) == 3 and round(-changes.min()) == 18
-
-
-def published_cycling(figure: str) -> dict[str, list[float]]:
-    return {
-        name: values for name, values in paper_numbers.figures()[f"gate_cycling_{figure}"].items() if name != "shifts"
-    }
 
 
 def test_the_page_names_heads_phases_and_shifts(results):

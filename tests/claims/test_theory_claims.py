@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from planted_theory import planted_theory, tables
 
@@ -121,13 +123,51 @@ def test_verdicts_fit_the_report():
     assert all(claim.text in page for claim in theory.CLAIMS) and "S = 3, m = 2" in page
 
 
-def test_thresholds_stand_in_the_texts():
-    for claim, number in {
-        "theorem-1-minimizers-are-concentrated": "1,000",
-        "theorem-1-margin": "between -1.1 and -0.9",
-        "theorem-2-flow-concentrates": "95 %",
-        "theorem-2-uniformly": "0.95",
-        "theorem-2-heads-may-coincide": "0.01",
-        "theory-time-to-choose": "between 0.9 and 1.1",
-    }.items():
-        assert number in CLAIMS[claim].text
+# The numbers in the texts are those that decide
+
+
+def in_text(claim: str, pattern: str) -> list[float]:
+    """The numbers that a pattern finds in the text of a claim."""
+    found = re.search(pattern, CLAIMS[claim].text).groups()
+    return [float(number.replace(",", "")) for number in found]
+
+
+@pytest.mark.parametrize(("claim", "table"), [("theorem-1-margin", "exponent"), ("theory-time-to-choose", "escape")])
+@pytest.mark.parametrize(("low", "high", "status"), [(0, 0, "holds"), (-0.01, 0, "fails"), (0, 0.01, "fails")])
+def test_intervals_lie_between_the_numbers_in_the_text(claim, table, low, high, status):
+    least, most = in_text(claim, r"interval between (\S+) and (\S+\d)")
+    assert CLAIMS[claim].measure(_changed(table, None, low=least + low, high=most + high)).status == status
+
+
+@pytest.mark.parametrize("claim", ["theorem-1-minimizers-are-concentrated", "theorem-1-distinct-positions"])
+def test_vocabularies_are_large_from_the_number_in_the_text(claim):
+    (large,) = in_text(claim, r"N of at least ([\d,]+)")
+    minima = tables()["minima"].query("vocabulary == 1024")
+    for vocabulary, status in ((large, "holds"), (large - 1, "not run")):
+        changed = minima.assign(vocabulary=int(vocabulary))
+        assert CLAIMS[claim].measure(planted_theory(minima=changed)).status == status
+
+
+def test_runs_concentrate_to_the_percentage_in_the_text():
+    (percent,) = in_text("theorem-2-flow-concentrates", r"at least (\d+) % of the runs")
+    may_fail = round(20 * (1 - percent / 100))  # of the 20 runs of each ensemble
+    for failing, status in ((may_fail, "holds"), (may_fail + 1, "fails")):
+        condition = f"vocabulary == 1000000 and heads == 2 and run < {failing}"
+        results = _changed("heads", condition, concentrated=False)
+        assert CLAIMS["theorem-2-flow-concentrates"].measure(results).status == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(0.001, "holds"), (-0.001, "fails")])
+def test_weights_are_close_to_one_from_the_number_in_the_text(more, status):
+    (weight,) = in_text("theorem-2-uniformly", r"at least (\S+) in any context")
+    results = _changed("tokens", "head == 1 and run == 1", key_weight=weight + more)
+    assert CLAIMS["theorem-2-uniformly"].measure(results).status == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(1.01, "holds"), (0.99, "fails")])
+def test_coverage_differs_below_the_level_in_the_text(more, status):
+    (level,) = in_text("theorem-2-heads-may-coincide", r"p of at least (\S+),")
+    where = "vocabulary == 1000000"
+    ensembles = len(tables()["coverage"].query(f"{where} and heads > 1").drop_duplicates(["positions", "heads"]))
+    results = _changed("coverage", where, p_value=level * more / ensembles)
+    assert CLAIMS["theorem-2-heads-may-coincide"].measure(results).status == status

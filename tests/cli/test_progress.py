@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weakspots.config import load, merge, parse, resolved, write_configuration
+from weakspots.config import load, merge, parse, resolved, write
 from weakspots.workflow import tracking
 from weakspots.workflow.mlflow_store import connect
 
@@ -20,7 +20,7 @@ def stage(tmp_path):
 
     def run(*arguments: str, **changes: dict) -> tuple[subprocess.CompletedProcess, str]:
         smoke = resolved(load(ROOT / "config.yaml", ROOT / "workflow/scales/smoke.yaml"))
-        write_configuration(parse(merge(smoke, changes)), tmp_path / "results/smoke/config.yaml")
+        write(parse(merge(smoke, changes)), tmp_path / "results/smoke/config.yaml")
         command = [sys.executable, "-m", "weakspots.cli", *arguments, "--config", "results/smoke/config.yaml"]
         done = subprocess.run(
             [*command, "--log", "job.log"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from documents import document_starts
 from transformers import PreTrainedTokenizerFast
 
 from weakspots.config import Corpus
@@ -113,7 +114,7 @@ def test_training_text_is_no_validation_text_and_stages_go_on_in_it(tmp_path, te
     seen = []
     for part in ("validation", "train-0", "train-1"):
         stream = Sequences(tmp_path / part, 1)
-        starts = stream.document_starts()
+        starts = document_starts(tmp_path / part)
         tokens = stream.read(np.arange(len(stream)))[0].ravel()
         seen += [tokenizer.decode(piece[1:])[:80] for piece in np.split(tokens, starts[1:])]
     expected = [document.text[:80] for document in documents(corpus, 0, "train")]
@@ -141,7 +142,7 @@ def test_a_recall_document_fills_one_sequence_and_marks_its_answers(tmp_path, re
     for part, length, records in (("train-0", 32, 3), ("train-1", 49, 6), ("validation", 49, 6)):
         sequences = Sequences(tmp_path / part, length)
         tokens, answers = sequences.read(np.arange(len(sequences)))
-        assert np.array_equal(sequences.document_starts(), np.arange(len(sequences)) * length)
+        assert np.array_equal(document_starts(tmp_path / part), np.arange(len(sequences)) * length)
         assert (tokens[:, 0] == manifest["end_of_text"]).all()
         assert (tokens[:, 1:] != manifest["end_of_text"]).all()
         assert (answers.sum(axis=1) >= records).all()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weakspots.config import RecallSource, Stage
+from weakspots.config import CurriculumStage, RecallSource
 from weakspots.data.recall import BLOCK, recall_block, recall_documents
 
 KEYS, VALUES = 30, 40
@@ -35,7 +35,7 @@ def test_a_document_is_records_filler_and_repeats(seed, records, spare):
 
 
 def test_answers_are_all_names_of_repeats():
-    stage = Stage(length=48, records=6, sequences=1)
+    stage = CurriculumStage(length=48, records=6, sequences=1)
     source = RecallSource(kind="recall", keys=KEYS, values=VALUES)
     for document, _ in zip(recall_documents(source, stage, (3, 1), 0), range(100), strict=False):
         words = document.text.split()
@@ -46,7 +46,7 @@ def test_answers_are_all_names_of_repeats():
 
 @pytest.mark.parametrize("start", [1, 63, 64, 130])
 def test_a_document_depends_on_the_seed_and_its_number_alone(start):
-    stage = Stage(length=48, records=6, sequences=1)
+    stage = CurriculumStage(length=48, records=6, sequences=1)
     source = RecallSource(kind="recall", keys=KEYS, values=VALUES)
 
     def take(first, count, seed=(3, 1)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 import readers as made
 
+from weakspots.analysis import paper_numbers
 from weakspots.config.deepseek import CodeCompletion
 from weakspots.deepseek import code_completion
 from weakspots.deepseek.code_completion import completions, kernel
@@ -114,11 +114,9 @@ def test_a_tokenizer_that_joins_the_signs_is_refused() -> None:
 
 
 def test_the_papers_own_rankings_follow_the_period_of_four() -> None:
-    published = json.loads((resources.files("weakspots") / "resources" / "published.json").read_text())
-    curve = published["deepseek_code_completion_flash_base"]
-    table = pd.DataFrame(
-        {"length": curve["L"], "first_logprob": np.log(curve["P8"]), "second_logprob": np.log(curve["P32"])}
-    )
+    curve = paper_numbers.code_completion("flash-base")
+    logprobs = {"first_logprob": np.log(curve["first"]), "second_logprob": np.log(curve["second"])}
+    table = curve[["length"]].assign(**logprobs)
     assert follows(table).all()
     assert first_on_top(table).sum() == 8
     assert follows(table.assign(length=table["length"] + 2)).sum() == 0

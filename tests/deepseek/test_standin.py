@@ -1,7 +1,5 @@
 """Stand-ins: the architecture's own layers, no phase before training, trained by the project's loop like any model."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DeepseekV4ForCausa
 
 from weakspots.config import Corpus
 from weakspots.data.prepare import prepare
+from weakspots.data.shards import Sequences
 from weakspots.deepseek import standin
 from weakspots.serving.prefill import prefill
 from weakspots.training import loop
@@ -45,6 +44,19 @@ WORDS = 1 + 20 + 20
 MEASURED = ["tokens_per_second", "flop_utilisation", "peak_memory_gib"]
 IDENTITIES = ("q_a_proj", "q_b_proj", "kv_proj", "o_a_proj", "o_b_proj", "compressor.kv_proj")
 SHAPES = pytest.mark.parametrize("shape", [MIXED, LATENT], ids=["v4", "v3"])
+
+
+class Texts:
+    """Stands in for shards: `tokens` and `answers` `[n, T]`."""
+
+    def __init__(self, tokens: np.ndarray, answers: np.ndarray) -> None:
+        self.tokens, self.answers, self.length = tokens, answers, tokens.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def read(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.tokens[indices], self.answers[indices]
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +166,8 @@ def test_training_in_small_parts_changes_a_run_by_rounding_only(data, trained, t
 @SHAPES
 def test_the_loss_is_the_mean_over_the_answers_of_the_batch(data, trained, shape):
     loss = trained[shape.architecture][1]["training"]["loss"]
-    batches = Batches(data / "train-0", CORPUS.stages[0], 0, STAND_IN.training.batch_tokens, shape.seed, True)
+    sequences = Sequences(data / "train-0", CORPUS.stages[0].length)
+    batches = Batches(sequences, 0, STAND_IN.training.batch_tokens, shape.seed, answers_only=True)
     (part,) = batches.parts(0)
     with torch.no_grad():
         logprobs = untrained(shape)(part.tokens).logits.log_softmax(-1)[:, :-1]
@@ -168,13 +181,11 @@ def test_a_part_without_answers_adds_nothing_to_the_gradient():
     tokens = texts(2, 12).numpy()
     answers = np.zeros((2, 12), bool)
     answers[0, 5:9] = True
-    batches = Batches.__new__(Batches)
-    batches.sequences = SimpleNamespace(length=12, read=lambda rows: (tokens[rows], answers[rows]))
-    batches.size, batches.answers_only, batches.indices = 2, True, lambda step: np.arange(2)
+    batches = Batches(Texts(tokens, answers), 0, tokens.size, seed=0, answers_only=True)
     gradients = {}
     for most in (None, 12):
         model = stand_in()
-        accelerator = loop._accelerator("cpu", "float32")
+        accelerator = loop.accelerator_for("cpu", "float32")
         loss = gradient(accelerator, model, batches, Record(), most)
         gradients[most] = [loss, *(p.grad for p in model.parameters() if p.requires_grad)]
     for whole, parts in zip(*gradients.values(), strict=True):

@@ -19,7 +19,7 @@ from planted_theory import tables as theory_tables
 from weakspots import claims
 from weakspots.analysis.results import Results
 from weakspots.claims.report import to_frame
-from weakspots.config import load
+from weakspots.config import load, write
 from weakspots.explorer import build
 from weakspots.files import tables
 from weakspots.workflow.layout import Layout
@@ -59,7 +59,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """A page in which one run was not run and a claim has a nasty text, with empty files where links lead."""
     layout = Layout(str(tmp_path_factory.mktemp("results") / "planted"))
     config = load(ROOT / "config.yaml")
-    config.write_configuration(config, layout.config)
+    write(config, layout.config)
     results = planted_mechanism(changes={NOT_LOOKED_UP: None})
     results.theory = {name: table.copy() for name, table in theory_tables().items()}
     results.deepseek = config.deepseek.models

@@ -126,7 +126,7 @@ def test_knockouts_at_all_positions_and_the_published_layer(opened, page):
     opened.open("knockouts")
     opened.tab.click("[data-key='1.0']")
     opened.choose("lay over", "14")
-    theirs = paper_numbers.figures()["w8s8-1kv_knockout_percent_by_phase"]["14"]
+    theirs = paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"]["14"]
     shown_as(opened.column("published"), theirs, 0.06)
     opened.tab.get_by_label("all", exact=True).check()
     shown_as(opened.column("change (%)"), changes(page, "w8s8-1kv", (1, 0), 24), 0.006)
@@ -144,7 +144,7 @@ def test_training_is_replayed_on_the_plane_of_concentration(opened, page):
     opened.tab.get_by_role("button", name="Replay training").click()
     assert slider.input_value() == "0"
     expect(slider).to_have_value("2", timeout=10_000)
-    published_points = paper_numbers.figures()["w8s8-1kv_effective_offsets_static_and_per_window"]
+    published_points = paper_numbers.by_model("effective_offsets_static_and_per_window")["w8s8-1kv"]
     np.testing.assert_allclose(opened.drawn("published"), list(published_points.values()))
 
 

@@ -44,7 +44,8 @@ def curves(axes, **style) -> list[np.ndarray]:
 
 
 def words(axes) -> str:
-    return "\n".join(text.get_text() for text in [*axes.texts, axes.title, axes._left_title])
+    titles = [axes.get_title(loc=loc) for loc in ("center", "left")]
+    return "\n".join([*(text.get_text() for text in axes.texts), *titles])
 
 
 # Tables

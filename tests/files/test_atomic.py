@@ -65,7 +65,7 @@ def test_models_whose_names_begin_alike_do_not_clear_each_other(tmp_path: Path) 
 def test_a_killed_process_leaves_its_checkpoint_and_no_output(tmp_path: Path) -> None:
     script = f"""
 import os, signal
-from weakspots.building import building
+from weakspots.files.atomic import building
 with building({str(tmp_path / "model")!r}, "a1") as folder:
     (folder / "checkpoint").write_text("step 100")
     os.kill(os.getpid(), signal.SIGKILL)

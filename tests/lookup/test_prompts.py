@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weakspots.config import PADDINGS, Lookup
 from weakspots.errors import UserError
-from weakspots.lookup.prompts import PromptSet, prompt_length, prompts
+from weakspots.lookup.prompts import PromptSet, prompts
 from weakspots.task import records
 
 KEYS, VALUES = list(records.animals()[:24]), list(records.names()[:20])
@@ -49,7 +49,9 @@ def test_target_positions_have_equal_mean_and_variance_at_every_residue(
         seed=seed,
     )
     made = prompts(config, padding, KEYS, VALUES)
-    assert made.words.shape == (config.mappings * modulus, prompt_length(config) - 1)
+    filler = 3 * modulus - 1  # the target stands at its position modulo the modulus, in the first, second or third turn
+    length = 1 + 2 * size + filler + 2 * config.demonstrations + 1  # end of text, records, ..., the key that is asked
+    assert made.length == length and made.words.shape == (config.mappings * modulus, length - 1)
     positions: dict[int, list[int]] = {residue: [] for residue in range(modulus)}
     for index in range(len(made)):
         position = read_target(made, index)

@@ -211,9 +211,12 @@ def test_the_status_of_the_command_is_the_status_of_the_claim(machine: Callable)
 
 def test_a_folder_that_cannot_hold_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
+    for name in OF_A_CLAIM:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv(gpus.FOLDER, str(tmp_path / "file"))
     with pytest.raises(UserError, match="cannot hold lock files"):
-        gpus._folder()
+        gpus.claim(1, ["no-such-command"])
 
 
 def test_a_machine_without_nvidia_smi_has_no_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from weakspots.config import Lookup
 from weakspots.lookup.prompts import prompts
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 from weakspots.task import records
 
 LOOKUP = Lookup(corpus="recall", paddings=["prefix"], modulus=4, mappings=16, records=4, demonstrations=2, seed=3)
@@ -23,4 +23,4 @@ def asked():
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", unk_token="<unk>")
-    return build(ModelRow(kv_heads=2), BACKBONE), fast, prompts(LOOKUP, "prefix", keys, values)
+    return build(model_row(kv_heads=2), BACKBONE), fast, prompts(LOOKUP, "prefix", keys, values)

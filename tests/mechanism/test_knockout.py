@@ -12,7 +12,7 @@ from weakspots.lookup.score import score, tokenize
 from weakspots.mechanism import all_knockouts
 from weakspots.mechanism.all_knockouts import final_states, knockouts
 from weakspots.mechanism.knockout import calibration_prompts, check_disjoint, columns, knocked_out, mean_outputs
-from weakspots.model_table import WHOLE_LAYER, ModelRow
+from weakspots.model_table import WHOLE_LAYER, model_row
 
 KEYS, VALUES = [f"k{i}" for i in range(12)], [f"v{i}" for i in range(12)]
 LOOKUP = Lookup(corpus="recall", paddings=["prefix"], modulus=4, mappings=16, records=4, demonstrations=2, seed=3)
@@ -44,10 +44,10 @@ def test_the_sweep_equals_the_hook_on_the_whole_prompt(name):
 @pytest.mark.parametrize(
     "row",
     [
-        ModelRow(),
-        ModelRow(stride=3),
-        ModelRow(local="tail"),
-        ModelRow(attention="full"),
+        model_row(),
+        model_row(stride=3),
+        model_row(local="tail"),
+        model_row(compressor="none"),
         TABLE["w8s4-1kv-deepseek"],  # whose first window begins before the text
     ],
 )
@@ -62,7 +62,7 @@ def test_the_sweep_reads_texts_shorter_than_a_window(row, length):
 
 
 def test_a_knockout_replaces_the_queries_of_one_head_at_the_final_position_only():
-    model = build(ModelRow(kv_heads=2)).eval()
+    model = build(model_row(kv_heads=2)).eval()
     means = torch.full((2, model.config.num_attention_heads * model.config.head_dim), 7.0)
     seen = []
     with knocked_out(model, 0, 1, means):
@@ -81,7 +81,7 @@ def test_a_knockout_replaces_the_queries_of_one_head_at_the_final_position_only(
 
 
 def test_the_model_is_as_before_after_a_knockout_even_when_the_block_fails():
-    model = build(ModelRow()).eval()
+    model = build(model_row()).eval()
     with torch.no_grad():
         before = model(texts(2, 20)).logits
         with pytest.raises(RuntimeError), knocked_out(model, 0, 0, torch.ones(2, 128)):
@@ -90,7 +90,7 @@ def test_the_model_is_as_before_after_a_knockout_even_when_the_block_fails():
 
 
 def test_replacing_an_output_by_itself_changes_nothing():
-    model = build(ModelRow(kv_heads=2)).eval()
+    model = build(model_row(kv_heads=2)).eval()
     tokens = texts(1, 21)
     own = mean_outputs(model, tokens)
     with torch.no_grad():
@@ -101,13 +101,13 @@ def test_replacing_an_output_by_itself_changes_nothing():
 
 
 def test_means_do_not_depend_on_the_batch():
-    model = build(ModelRow(kv_heads=2)).eval()
+    model = build(model_row(kv_heads=2)).eval()
     tokens = texts(7, 20)
     torch.testing.assert_close(mean_outputs(model, tokens, batch=3), mean_outputs(model, tokens, batch=7))
 
 
 def test_heads_that_do_not_exist_are_refused():
-    model = build(ModelRow(kv_heads=2)).eval()
+    model = build(model_row(kv_heads=2)).eval()
     with pytest.raises(UserError, match="layer 5 does not exist: the model has layers 0 to 1"):
         columns(model, 5, 0)
     with pytest.raises(UserError, match="KV head 2 does not exist: the model has heads 0 to 1"):
@@ -155,7 +155,7 @@ def test_the_tables_hold_the_lookup_and_every_knockout_of_the_same_prompts(asked
 
 def test_the_only_head_of_a_layer_is_listed_as_the_whole_layer_too(asked):
     _, tokenizer, evaluated = asked
-    model = build(ModelRow())
+    model = build(model_row())
     _, table = all_knockouts.score(model, tokenizer, evaluated, torch.zeros(2, 64), batch=64)
     by_head = {at: part["correct"].to_numpy() for at, part in table.groupby(["layer", "head"])}
     assert set(by_head) == {(0, 0), (0, WHOLE_LAYER), (1, 0), (1, WHOLE_LAYER)}

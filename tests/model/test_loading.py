@@ -11,13 +11,13 @@ from transformers import PreTrainedTokenizerFast
 
 from weakspots.errors import UserError
 from weakspots.model import loading
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
 
 @pytest.fixture
 def folder(tmp_path):
     folder = tmp_path / "recall" / "w8s8-1kv"
-    build(ModelRow()).save_pretrained(folder)
+    build(model_row()).save_pretrained(folder)
     words = {"<|endoftext|>": 0, " cat": 1}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<|endoftext|>"))
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>").save_pretrained(folder)
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 def test_a_whole_folder_gives_the_model_that_was_saved(folder):
     model, tokenizer = loading.load_trained(folder)
-    expected = build(ModelRow())
+    expected = build(model_row())
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), expected.parameters(), strict=True))
     assert tokenizer.eos_token_id == 0 and not model.training
 

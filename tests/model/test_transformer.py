@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from rows import BACKBONE, OVERLAPPING_TAIL, TABLE, VOCABULARY, build
 from transformers import AutoModelForCausalLM, DynamicCache, Qwen3Config, Qwen3ForCausalLM
 
-from weakspots.attention.memory import Memory
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
 EVERY_ROW = pytest.mark.parametrize(
     "row", [*TABLE.values(), OVERLAPPING_TAIL], ids=[*TABLE, "w8s6-2kv-tail (not of the paper)"]
@@ -21,7 +20,7 @@ def text(length, batch=2, seed=0):
 
 @pytest.mark.parametrize("kv_heads", [1, 4, 8])
 def test_full_attention_equals_transformers_qwen3_with_the_same_weights(kv_heads):
-    ours = build(ModelRow(attention="full", kv_heads=kv_heads))
+    ours = build(model_row(compressor="none", kv_heads=kv_heads))
     theirs = Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=VOCABULARY,
@@ -108,7 +107,7 @@ def test_the_cache_holds_about_one_entry_per_stride_and_a_constant(row):
     if not row.compressed:
         assert layer.keys.shape[2] == length
         return
-    assert layer.keys.shape == (2, row.kv_heads, Memory.of(row).entry_count(length), BACKBONE.head_width)
+    assert layer.keys.shape == (2, row.kv_heads, row.geometry(0).entry_count(length), BACKBONE.head_width)
     assert abs(layer.keys.shape[2] - length / row.stride) <= row.window / row.stride
     assert layer.local_keys.shape[2] <= (row.local_window if row.local == "sliding" else row.window)
     assert layer.open_hidden.shape[1] < row.window
@@ -163,7 +162,7 @@ def test_generate_reads_one_token_at_a_time_from_a_compressed_cache(name, monkey
     result = model.generate(inputs, max_new_tokens=20, do_sample=False, return_dict_in_generate=True)
     assert lengths == [21] + 19 * [1]
     held = {layer.keys.shape[2] for layer in result.cache.layers}
-    assert held == {Memory.of(row).entry_count(40) if row.compressed else 40}
+    assert held == {row.geometry(0).entry_count(40) if row.compressed else 40}
 
 
 @GENERATING

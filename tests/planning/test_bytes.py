@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from rows import ROOT, TABLE
 
 from weakspots.attention import naive
-from weakspots.config import Backbone, Stage, load
+from weakspots.config import Backbone, CurriculumStage, load
 from weakspots.data.prepare import prepare
 from weakspots.files import tables
 from weakspots.model import elementwise, transformer
 from weakspots.model.linear_cross_entropy import BUDGET
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 from weakspots.planning import disk, memory
 from weakspots.training import checkpoint
 
@@ -113,7 +113,7 @@ def test_a_layer_keeps_what_the_plan_says_to_5_percent(
 
 
 def test_recomputing_keeps_the_input_of_every_layer_and_one_layer_whole() -> None:
-    row, backbone = ModelRow(), LAPTOP.backbone.model_copy(update={"layers": 28})
+    row, backbone = model_row(), LAPTOP.backbone.model_copy(update={"layers": 28})
     layer = sum(memory.layer_bytes(row, backbone, 120, "float32").values())
     sizes = {
         recompute: memory.activation_bytes(row, backbone, 120, 1_000, "float32", recompute)
@@ -132,7 +132,7 @@ def test_logits_do_not_grow_beyond_their_budget() -> None:
 
 
 def test_kept_weights_and_checkpoints_to_resume_from_are_as_large_as_planned(tmp_path) -> None:
-    model, inputs = build(ModelRow()), torch.randint(0, VOCABULARY, (1, 32))
+    model, inputs = build(model_row()), torch.randint(0, VOCABULARY, (1, 32))
     optimizer = torch.optim.AdamW(model.parameters())
     model(inputs, labels=inputs).loss.backward()
     optimizer.step()
@@ -184,7 +184,10 @@ def test_shards_of_a_prepared_corpus_are_as_large_as_planned(tmp_path, monkeypat
     monkeypatch.setenv("RAYON_NUM_THREADS", "1")  # preparing sets both, for the whole process
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     recall = LAPTOP.corpora["recall"]
-    stages = [Stage(length=32, records=2, sequences=900, max_steps=1), Stage(length=120, records=12, sequences=700)]
+    stages = [
+        CurriculumStage(length=32, records=2, sequences=900, max_steps=1),
+        CurriculumStage(length=120, records=12, sequences=700),
+    ]
     training = recall.training.model_copy(update={"validation_sequences": 100})
     recall = recall.model_copy(update={"stages": stages, "training": training})
     prepare(recall, "recall", tmp_path, workers=1)

@@ -9,11 +9,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from weakspots.attention import naive
-from weakspots.attention.memory import Memory
 from weakspots.config import Backbone, load
 from weakspots.model import transformer
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 from weakspots.planning import counts
 
 PAPER = load(ROOT / "config.yaml", ROOT / "workflow/scales/paper.yaml").backbone
@@ -32,17 +31,19 @@ def built(row: ModelRow, backbone: Backbone, vocabulary: int) -> int:
 
 @EVERY_ROW
 def test_parameters_are_exactly_those_of_the_built_model_at_the_papers_size(row: ModelRow) -> None:
-    assert counts.parameters(row, PAPER, 151_669) == built(row, PAPER, 151_669)
+    assert sum(counts.parameters_by_part(row, PAPER, 151_669).values()) == built(row, PAPER, 151_669)
 
 
 @EVERY_ROW
 def test_parameters_are_exactly_those_of_the_built_model_at_another_shape(row: ModelRow) -> None:
-    assert counts.parameters(row, SMALL, 61) == built(row, SMALL, 61)
+    assert sum(counts.parameters_by_part(row, SMALL, 61).values()) == built(row, SMALL, 61)
 
 
 def test_full_attention_with_8_kv_heads_has_the_parameters_of_qwen3_0_6b() -> None:
     """596,049,920 is what the published checkpoint holds, with its embedding padded to 151,936 rows."""
-    assert counts.parameters(ModelRow(attention="full", kv_heads=8), PAPER, 151_936) == 596_049_920
+    assert (
+        sum(counts.parameters_by_part(model_row(compressor="none", kv_heads=8), PAPER, 151_936).values()) == 596_049_920
+    )
 
 
 @EVERY_ROW
@@ -50,12 +51,12 @@ def test_full_attention_with_8_kv_heads_has_the_parameters_of_qwen3_0_6b() -> No
 def test_keys_seen_are_the_visible_ones_of_the_mask(row: ModelRow, length: int) -> None:
     positions = torch.arange(length)
     if row.compressed:
-        memory = Memory.of(row)
+        memory = row.geometry(0)
         entries = torch.arange(memory.entry_count(length)) < memory.entries_seen(positions)[:, None]
         visible = entries.sum() + memory.local_visible(positions[:, None], positions).sum()
     else:
         visible = torch.ones(length, length).tril().sum()
-    assert counts.keys_seen(row, length) == pytest.approx(visible.item() / length)
+    assert counts.keys_seen(counts.memories(row, SMALL), length) == pytest.approx(visible.item() / length)
 
 
 @EVERY_ROW
@@ -80,11 +81,11 @@ def test_operations_are_those_that_torch_counts(row: ModelRow, monkeypatch: pyte
     counted = counter.get_total_flops() / inputs.numel()
 
     parts = counts.flops_by_part(row, SMALL, VOCABULARY, LENGTH)
-    keys = LENGTH + (Memory.of(row).entry_count(LENGTH) if row.compressed else 0)
-    parts["attention"] *= keys / counts.keys_seen(row, LENGTH)
+    keys = LENGTH + (row.geometry(0).entry_count(LENGTH) if row.compressed else 0)
+    parts["attention"] *= keys / counts.keys_seen(counts.memories(row, SMALL), LENGTH)
     if row.compressed:
-        entries = Memory.of(row).entry_count(LENGTH) / LENGTH
-        pooled = counts.branches(row) * row.kv_heads * SMALL.head_width
+        entries = row.geometry(0).entry_count(LENGTH) / LENGTH
+        pooled = row.pooled * SMALL.head_width
         parts["compressor"] -= 6 * SMALL.layers * row.window * pooled * entries
     assert sum(parts.values()) == pytest.approx(counted, rel=1 / LENGTH)
     assert counts.flops_per_token(row, SMALL, VOCABULARY, LENGTH) < counted
@@ -94,6 +95,6 @@ def test_operations_of_full_attention_grow_with_the_length_and_compressed_ones_a
     def attention(row: ModelRow, length: int) -> float:
         return counts.flops_by_part(row, PAPER, 151_669, length)["attention"]
 
-    full, compressed = ModelRow(attention="full"), ModelRow()
+    full, compressed = model_row(compressor="none"), model_row()
     assert attention(full, 65_536) / attention(full, 4_096) == pytest.approx(16, rel=0.01)
     assert attention(full, 65_536) / attention(compressed, 65_536) == pytest.approx(8, rel=0.01)

@@ -47,7 +47,7 @@ def test_every_run_of_the_paper_has_its_label_and_parameters(capsys) -> None:
     for name, row in config.models.items():
         compute, memory, disk = cells(text, name)
         assert compute[1] == row.label()
-        assert compute[2] == f"{counts.parameters(row, config.backbone, 151_669):,}"
+        assert compute[2] == f"{sum(counts.parameters_by_part(row, config.backbone, 151_669).values()):,}"
         assert len(memory) == len(disk) == 7
     assert "47,518 steps of 2,097,152 tokens = 99,652,468,736 tokens" in text
     assert "All 27 runs: 2,691B tokens" in text
@@ -61,8 +61,8 @@ def test_without_an_overlay_the_laptop_scale_is_planned(capsys) -> None:
         "Corpus prose",
     ]
     recall, prose = (compute for compute in cells(text, "w8s8-1kv") if compute[1] == "W8/S8 · 1 KV")
-    assert recall[2] == f"{counts.parameters(config.models['w8s8-1kv'], config.backbone, 161):,}"
-    assert prose[2] == f"{counts.parameters(config.models['w8s8-1kv'], config.backbone, 2_048):,}"
+    assert recall[2] == f"{sum(counts.parameters_by_part(config.models['w8s8-1kv'], config.backbone, 161).values()):,}"
+    assert prose[2] == f"{sum(counts.parameters_by_part(config.models['w8s8-1kv'], config.backbone, 2_048).values()):,}"
 
 
 def test_overlays_lie_over_each_other_as_in_snakemake(capsys, tmp_path: Path) -> None:

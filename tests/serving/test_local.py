@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Pr
 
 from weakspots.errors import UserError
 from weakspots.model.loading import load
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 from weakspots.serving import local
 from weakspots.serving.answers import is_correct, rank_and_logprob
 from weakspots.serving.checks import check
@@ -71,7 +71,7 @@ def test_answers_are_the_models_own_whatever_the_batch(folder, prompts, batch_to
 
 def test_a_long_prompt_is_read_in_chunks_with_the_same_answer(folder, prompts, monkeypatch):
     whole = {answer.key: answer for answer in Local.load(folder, top=VOCABULARY).ask(prompts)}
-    monkeypatch.setattr(local, "_CHUNK", 4)
+    monkeypatch.setattr(local, "CHUNK", 4)
     chunks = []
     read = local.next_token_logits
     monkeypatch.setattr(local, "next_token_logits", lambda *arguments: chunks.append(1) or read(*arguments))
@@ -102,7 +102,7 @@ def test_names_tell_apart_what_gives_other_answers(folder, tmp_path):
 
 
 def test_a_model_of_the_project_in_bfloat16_and_without_a_tokenizer(prompts, tmp_path):
-    build(ModelRow()).save_pretrained(tmp_path)
+    build(model_row()).save_pretrained(tmp_path)
     (answer, *_) = Local.load(tmp_path, dtype="bfloat16", top=3).ask(prompts)
     assert answer.token is None and not answer.logprobs and len(answer.ids) == 3
     assert load(tmp_path, dtype="bfloat16")[0].dtype == torch.bfloat16

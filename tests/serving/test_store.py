@@ -110,7 +110,7 @@ def test_keys_must_differ_and_every_prompt_must_be_answered(tmp_path: Path) -> N
 
 def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    with store._opened(path), pytest.raises(UserError, match="another process writes"):
+    with store.opened(path), pytest.raises(UserError, match="another process writes"):
         ask_all(Counting(), PROMPTS, path)
     ask_all(Counting(), PROMPTS, path)
 

@@ -51,7 +51,7 @@ def prepared(folder: Path, url: str, tokenizer: str | None = None) -> Path:
         "code_completion": {"models": ["served"]},
     }
     path = folder / "results/config.yaml"
-    config.write_configuration(config.parse(config.merge(BELOW, {"deepseek": deepseek})), path)
+    config.write(config.parse(config.merge(BELOW, {"deepseek": deepseek})), path)
     return path
 
 

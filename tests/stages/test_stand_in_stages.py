@@ -35,7 +35,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     below = yaml.safe_load((ROOT / "config.yaml").read_text())
     settings = config.parse(config.merge(below, {"deepseek": CHANGED}))
     path = tmp_path_factory.mktemp("asked") / "config.yaml"
-    config.write_configuration(settings, path)
+    config.write(settings, path)
     layout = Layout.beside(path)
     tokenizer = build_tokenizer(settings.corpora["recall"])
     torch.manual_seed(0)

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import softmax
 
 from weakspots.errors import UserError
+from weakspots.statistics import effective_number
 from weakspots.theory import geometry, model
 from weakspots.theory import gradient_flow as flow
 from weakspots.theory.model import Scales
@@ -94,7 +95,7 @@ def test_the_loss_falls_and_every_head_ends_on_one_position_with_the_value_on_th
     gates = softmax(scores, axis=-1)
     loss = model.loss(context, SCALES, gates[:, :, 0, None], gates[:, :, 1, None])
     assert (np.diff(loss, axis=0) < 1e-9).all()
-    assert flow.effective_number(gates[-1]).max() < 1.05
+    assert effective_number(gates[-1]).max() < 1.05
     np.testing.assert_array_equal(gates[-1, :, 1].argmax(axis=-1), gates[-1, :, 0].argmax(axis=-1) + 1)
 
 
@@ -148,10 +149,6 @@ def test_the_least_weight_is_that_of_the_worst_context():
     assert flow.least_weight(scores, np.array(0)) == pytest.approx(np.exp(-1) / (np.exp(-1) + np.exp(1)))
 
 
-def test_effective_numbers_run_from_one_to_all():
-    np.testing.assert_allclose(flow.effective_number(np.stack([np.eye(5)[2], np.full(5, 0.2)])), [1, 5])
-
-
 def test_a_flow_that_cannot_be_solved_says_so():
     with pytest.raises(UserError, match="could not be integrated .* lower gamma or beta"):
-        flow._integrate(lambda time, y: y**2, np.ones(1), np.array([2.0]), 1e-6)
+        flow.integrate(lambda time, y: y**2, np.ones(1), np.array([2.0]), 1e-6)

@@ -9,7 +9,7 @@ from planted_theory import TINY, tables
 from pydantic import ValidationError
 
 from weakspots.config.theory import Flow, Map, Minimizers, Shape, Theory, Tokens
-from weakspots.files.theory_columns import COLUMNS
+from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.theory import theorem_1, theorem_2
 from weakspots.theory.cases import streams
 
@@ -22,7 +22,7 @@ def found() -> dict[str, pd.DataFrame]:
 def test_no_value_is_missing_that_need_not_be(found):
     for name, table in found.items():
         may_lack = {"minima": ["margin"], "heads": ["escape"]}.get(name, [])
-        assert set(table) == {*COLUMNS[name][0], *COLUMNS[name][1]}, name
+        assert set(table) == {*THEORY_TABLES[name][0], *THEORY_TABLES[name][1]}, name
         assert len(table) and not table.drop(columns=may_lack).isna().any().any(), name
 
 

@@ -94,7 +94,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_stops_the_run_in_words_and_keeps_the_last_checkpoint(data, small_disk):
     model, optimizer = build(ROW), None
-    optimizer = loop._optimizer(model, CORPUS)
+    optimizer = loop.optimizer_for(model, CORPUS.training)
     model(torch.arange(20)[None], labels=torch.arange(20)[None]).loss.backward()
     optimizer.step()
     checkpoint.save(small_disk, 7, model, optimizer, {"step": 7})

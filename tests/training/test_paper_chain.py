@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
     (folder / "overlay.yaml").write_text(json.dumps(overlay))
     scale = config.load(REPOSITORY / "config.yaml", REPOSITORY / "workflow/scales/paper.yaml", folder / "overlay.yaml")
     assert scale.backbone.layers == 28 and scale.corpora["web"].training.precision == "bfloat16"
-    config.write_configuration(scale, folder / "results/config.yaml")
+    config.write(scale, folder / "results/config.yaml")
     process = start(folder, "data", "web")
     output = process.communicate(timeout=300)[0]
     assert process.returncode == 0, output

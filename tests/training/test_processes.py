@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
     training |= {"batch_tokens": 48 * 15, "micro_batch_tokens": 48 * 4}
     (folder / "overlay.yaml").write_text(json.dumps({"corpora": {"recall": {"training": training}}}))
     scale = config.load(REPOSITORY / "config.yaml", REPOSITORY / "workflow/scales/smoke.yaml", folder / "overlay.yaml")
-    config.write_configuration(scale, folder / "results/config.yaml")
+    config.write(scale, folder / "results/config.yaml")
     finished(run(folder, "data", "recall"))
     return folder
 
@@ -111,4 +111,4 @@ def test_processes_that_are_not_connected_are_refused(monkeypatch):
     """Each would train the model alone and write over the other's files."""
     monkeypatch.setattr(processes, "count", lambda: 2)
     with pytest.raises(UserError, match="started 2 processes, and Accelerate connects 1: launch with"):
-        loop._accelerator("cpu", "float32")
+        loop.accelerator_for("cpu", "float32")

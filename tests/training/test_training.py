@@ -10,8 +10,9 @@ from rows import BACKBONE, TABLE, build
 from small import CORPUS, MEASURED, changed, curve, weights
 from transformers import AutoModelForCausalLM
 
-from weakspots.config import Stage
+from weakspots.config import CurriculumStage
 from weakspots.data.prepare import prepare
+from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
 from weakspots.mechanism.gate_statistics import effective_number, gate_statistics
 from weakspots.model_table import ModelRow
@@ -90,7 +91,7 @@ def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, mon
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "gone"])
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, file, damage):
     model = build(TABLE["w8s8-1kv"])
-    optimizer = loop._optimizer(model, CORPUS)
+    optimizer = loop.optimizer_for(model, CORPUS.training)
     for step in (1, 2):
         model(torch.arange(20)[None], labels=torch.arange(20)[None]).loss.backward()
         optimizer.step()
@@ -108,7 +109,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, file, 
 
 def test_without_a_checkpoint_there_is_nothing_to_restore(tmp_path):
     model = build(TABLE["w8s8-1kv"])
-    assert checkpoint.restore(tmp_path, model, loop._optimizer(model, CORPUS)) is None
+    assert checkpoint.restore(tmp_path, model, loop.optimizer_for(model, CORPUS.training)) is None
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_batch(data, tmp_path):
@@ -120,7 +121,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_batch(data, tmp_p
 
 
 def test_the_batches_of_an_epoch_are_all_sequences_once(data):
-    batches = Batches(data / "train-0", CORPUS.stages[0], 0, 256, seed=1, answers_only=True)
+    batches = Batches(Sequences(data / "train-0", CORPUS.stages[0].length), 0, 256, seed=1, answers_only=True)
     per_epoch = 200 // 16
     epoch = np.concatenate([batches.indices(step) for step in range(per_epoch)])
     assert len(set(epoch.tolist())) == len(epoch) == per_epoch * 16
@@ -139,10 +140,7 @@ def test_the_batches_of_an_epoch_are_all_sequences_once(data):
     answers=st.booleans(),
 )
 def test_processes_and_parts_share_a_batch_without_loss_overlap_or_idle_process(length, size, processes, most, answers):
-    batches = Batches.__new__(Batches)
-    batches.sequences = Text(length)
-    batches.size, batches.seed, batches.number, batches.answers_only = size, 3, 0, answers
-    batches._epoch = -1
+    batches = Batches(Text(length), 0, size * length, seed=3, answers_only=answers)
     if size < processes:
         with pytest.raises(UserError, match="too small for"):
             list(batches.parts(1, 0, processes, most))
@@ -202,7 +200,10 @@ def test_the_learning_rate_rises_holds_and_falls():
 
 
 def test_a_stage_ends_when_its_loss_is_low_or_its_steps_are_used_up():
-    stages = [Stage(length=8, sequences=1, until_loss=0.5, max_steps=50), Stage(length=8, sequences=1)]
+    stages = [
+        CurriculumStage(length=8, sequences=1, until_loss=0.5, max_steps=50),
+        CurriculumStage(length=8, sequences=1),
+    ]
     steps = {}
     for name, loss in (("low", 0.4), ("high", 0.9)):
         progress = Progress()

@@ -17,11 +17,11 @@ STAND_IN = f"""#!{sys.executable}
 # Writes what the real command would, with no content: these tests are about which jobs run.
 import os, sys
 from pathlib import Path
-from weakspots import workflow
-from weakspots.theory.columns import COLUMNS as THEORY
+from weakspots.workflow.layout import Layout
+from weakspots.files.theory_columns import THEORY_TABLES
 stage, *words = sys.argv[1:]
 at = words.index("--config")
-layout, words = workflow.Layout.beside(words[at + 1]), words[:at]
+layout, words = Layout.beside(words[at + 1]), words[:at]
 if not Path(layout.config).exists():
     sys.exit("no configuration")
 if stage in ("data", "train", "stand-in"):
@@ -36,7 +36,7 @@ else:
             for table in (layout.lookup, layout.knockout)
             for padding in ("prefix", "in_sequence")
         ],
-        "theory": lambda: [layout.theory(name) for name in THEORY],
+        "theory": lambda: [layout.theory(name) for name in THEORY_TABLES],
         "cycling": lambda: [layout.cycling(words[0])],
         **{{
             name.replace("_", "-"): lambda name=name: [layout.deepseek(words[0], name)]

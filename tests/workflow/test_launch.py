@@ -15,7 +15,7 @@ from weakspots import config
 from weakspots.errors import UserError
 from weakspots.workflow import launch
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FILES = ROOT / "workflow/accelerate"
 
 
@@ -77,7 +77,7 @@ def test_a_training_takes_a_core_or_a_gpu_for_each_of_its_processes(
     device: str, file: str | None, cores: int, of_training: int, of_others: int
 ) -> None:
     chosen = settings(device, file)
-    assert (launch.cores(chosen), launch.gpus(chosen, training=True), launch.gpus(chosen)) == (
+    assert (launch.cores(chosen), launch.gpus_per_job(chosen, training=True), launch.gpus_per_job(chosen)) == (
         cores,
         of_training,
         of_others,
@@ -108,7 +108,7 @@ def test_a_launcher_that_does_not_fit_is_refused_in_one_line(
     if content is not None:
         file.write_text(content)
     with pytest.raises(UserError) as refused:
-        launch.processes(settings(device, str(file)))
+        launch.process_count(settings(device, str(file)))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 

@@ -9,7 +9,7 @@ import pytest
 
 import weakspots
 from weakspots.files import hashes
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 from weakspots.workflow import provenance, stage_dependencies
 
 SOURCES = {
@@ -35,7 +35,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in SOURCES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    monkeypatch.setattr(provenance, "PACKAGE", folder)
+    monkeypatch.setattr(stage_dependencies, "PACKAGE", folder)
     return folder
 
 
@@ -93,15 +93,15 @@ def test_every_stage_has_a_digest_of_its_own() -> None:
 
 def test_a_configuration_hash_ignores_the_order_and_spelled_out_defaults() -> None:
     assert hashes.config_hash({"a": 1, "b": 2}) == hashes.config_hash({"b": 2, "a": 1})
-    assert hashes.config_hash(ModelRow()) == hashes.config_hash(ModelRow(window=8, seed=42))
-    assert hashes.config_hash(ModelRow()) != hashes.config_hash(ModelRow(seed=43))
-    assert hashes.config_hash({"row": ModelRow()}) == hashes.config_hash({"row": ModelRow().model_dump()})
+    assert hashes.config_hash(model_row()) == hashes.config_hash(model_row(window=8, seed=42))
+    assert hashes.config_hash(model_row()) != hashes.config_hash(model_row(seed=43))
+    assert hashes.config_hash({"row": model_row()}) == hashes.config_hash({"row": model_row().model_dump()})
 
 
 def test_provenance_is_text_that_json_holds() -> None:
-    origin = provenance.provenance(ModelRow(), "train", seed=42)
+    origin = provenance.provenance(model_row(), "train", seed=42)
     assert json.loads(json.dumps(origin)) == origin
     assert origin["seed"] == "42"
     assert origin["torch_version"].startswith("2.")
     assert origin["weakspots_version"] == weakspots.__version__
-    assert provenance.provenance(ModelRow(), "train")["seed"] == "none"
+    assert provenance.provenance(model_row(), "train")["seed"] == "none"

@@ -22,8 +22,8 @@ def record(folder, output, rule, begin, end, log=None, **more):
 
 @pytest.fixture
 def records(tmp_path):
-    folder = tmp_path / "metadata"
-    folder.mkdir()
+    folder = tmp_path / summary.RECORDS
+    folder.mkdir(parents=True)
     record(folder, "results/laptop/models/recall/a", "train_model", 100.0, 160.0)
     record(folder, "results/laptop/models/recall/b", "train_model", 110.0, 200.0)
     for padding, begin in (("prefix", 170.0), ("in_sequence", 170.0001)):  # two outputs of one job
@@ -45,8 +45,6 @@ def test_a_stage_takes_the_time_of_its_jobs_each_counted_once(records):
 def test_the_page_names_versions_times_and_every_claim(tmp_path, monkeypatch, records):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results/laptop").mkdir(parents=True)
-    monkeypatch.setattr(summary, "RECORDS", records)
-    monkeypatch.setattr(summary.stage_times, "__defaults__", (records,))
     layout = Layout("results/laptop")
     assert "Not judged yet" in summary.write(layout).read_text()
     columns = {

@@ -9,7 +9,7 @@ import yaml
 from copies import ROOT, SMOKE, Project
 
 from weakspots import config
-from weakspots.config.deepseek import STAGES
+from weakspots.config.deepseek import TESTS
 
 SCALES = {
     "laptop": (),
@@ -32,7 +32,7 @@ def test_every_scale_plans_every_model_and_its_lookups(untouched: Project, scale
     expected |= {f"data {corpus}" for corpus in settings.corpora}
     expected |= {f"cycling_model {model}" for model in settings.cycling.models}
     expected |= {f"stand_in {model}" for model in settings.deepseek.stand_ins}
-    expected |= {f"{stage}_model {model}" for stage in STAGES for model in settings.deepseek.run(stage)}
+    expected |= {f"{test}_model {model}" for test in TESTS for model in settings.deepseek.run(test)}
     expected |= {f"figure_{number}" for number in range(1, 7)} | {"theory", "figure_theory", "tables", "claims"}
     expected |= {"explorer"}
     assert untouched.jobs(*SCALES[scale]) == expected
@@ -155,7 +155,7 @@ def test_the_schema_beside_the_scales_is_the_typed_configuration() -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_resolved_configuration_reads_back_as_it_was(scale: str, tmp_path: Path) -> None:
-    config.write_configuration(settings_of(scale), tmp_path / "config.yaml")
+    config.write(settings_of(scale), tmp_path / "config.yaml")
     assert config.load(tmp_path / "config.yaml") == settings_of(scale)
 
 

@@ -124,7 +124,7 @@ def test_a_failed_job_is_marked_and_its_error_passes_through(folder: Path) -> No
 def test_a_job_that_was_killed_is_closed_with_the_invocation(folder: Path) -> None:
     code = f"""
 import os, signal
-from weakspots.tracking import start_job
+from weakspots.workflow.tracking import start_job
 with start_job({str(SETTINGS)!r}, "train", {{}}):
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -145,7 +145,7 @@ def test_four_jobs_at_once_on_a_fresh_store_share_one_parent_and_lose_nothing(
     SETTINGS.write_text('{"experiment": "smoke"}')
     code = f"""
 import sys, pandas
-from weakspots.tracking import start_job
+from weakspots.workflow.tracking import start_job
 with start_job({str(SETTINGS)!r}, sys.argv[1], {{"name": sys.argv[1]}}) as job:
     for part in range(3):
         job.log_metrics(pandas.DataFrame({{"step": range(part * 400, part * 400 + 400), "loss": 1.0, "rate": 0.1}}))
@@ -230,7 +230,6 @@ def test_browsing_before_anything_was_tracked_says_what_to_do(tmp_path: Path, mo
 
 def test_what_the_snakefile_and_the_command_line_import_is_light() -> None:
     heavy = {"mlflow", "torch", "transformers", "datasets"}
-    code = (
-        f"import sys, weakspots.tracking, weakspots.workflow, weakspots.cli; sys.exit(bool({heavy} & set(sys.modules)))"
-    )
+    modules = "weakspots.workflow.tracking, weakspots.workflow.targets, weakspots.cli.main"
+    code = f"import sys, {modules}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0

@@ -11,7 +11,8 @@ rule figure_1:
             caption="../report/figure_1.rst",
             category="Figures",
         ),
-        multiext(targets.figure("figure_1", ""), "svg", "ipynb"),
+        targets.figure("figure_1", "svg"),
+        targets.figure("figure_1", "ipynb"),
     log:
         targets.log("figure_1"),
         notebook=targets.log("figure_1", suffix="ipynb"),
@@ -36,7 +37,8 @@ rule figure_2:
             caption="../report/figure_2.rst",
             category="Figures",
         ),
-        multiext(targets.figure("figure_2", ""), "svg", "ipynb"),
+        targets.figure("figure_2", "svg"),
+        targets.figure("figure_2", "ipynb"),
         report(
             targets.figure("figure_2_headline", "png"),
             caption="../report/figure_2_headline.rst",
@@ -67,7 +69,8 @@ rule figure_3:
             caption="../report/figure_3.rst",
             category="Figures",
         ),
-        multiext(targets.figure("figure_3", ""), "svg", "ipynb"),
+        targets.figure("figure_3", "svg"),
+        targets.figure("figure_3", "ipynb"),
         report(
             targets.figure("figure_3_positions", "png"),
             caption="../report/figure_3_positions.rst",
@@ -97,7 +100,8 @@ rule figure_4:
             caption="../report/figure_4.rst",
             category="Figures",
         ),
-        multiext(targets.figure("figure_4", ""), "svg", "ipynb"),
+        targets.figure("figure_4", "svg"),
+        targets.figure("figure_4", "ipynb"),
     log:
         targets.log("figure_4"),
         notebook=targets.log("figure_4", suffix="ipynb"),
@@ -123,7 +127,8 @@ rule figure_5:
             caption="../report/figure_5.rst",
             category="Figures",
         ),
-        multiext(targets.figure("figure_5", ""), "svg", "ipynb"),
+        targets.figure("figure_5", "svg"),
+        targets.figure("figure_5", "ipynb"),
         report(
             targets.figure("figure_5_all", "png"),
             caption="../report/figure_5_all.rst",
@@ -154,7 +159,8 @@ rule figure_6:
             caption="../report/figure_6.rst",
             category="Figures",
         ),
-        multiext(targets.figure("figure_6", ""), "svg", "ipynb"),
+        targets.figure("figure_6", "svg"),
+        targets.figure("figure_6", "ipynb"),
     log:
         targets.log("figure_6"),
         notebook=targets.log("figure_6", suffix="ipynb"),

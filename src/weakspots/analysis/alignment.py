@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from weakspots import statistics
 from weakspots.analysis import gate_preferences, phase_losses
 from weakspots.analysis.results import Results
-from weakspots.attention.compressor import BRANCHES
+from weakspots.compressors.base import BRANCHES
 from weakspots.errors import UserError
 from weakspots.model_table import WHOLE_LAYER
 
@@ -26,7 +26,7 @@ def by_head(results: Results, model: str, padding: str = "prefix") -> pd.DataFra
     percent. Raises UserError, naming the model, for full attention and where something has not been run.
     """
     row = results.models[model]
-    if not row.compressed:
+    if row.gate_kind is None:
         raise UserError(f"{model} ({row.label()}) has no gates to compare with its knockouts: choose a compressed row")
     if not _measured(results, model, padding):
         raise UserError(
@@ -56,7 +56,7 @@ def concentrated(results: Results, padding: str = "prefix") -> pd.DataFrame:
     """
     parts = [pd.DataFrame(columns=["model", *COLUMNS])]
     for model, row in results.models.items():
-        if row.compressed and _measured(results, model, padding):
+        if row.gate_kind is not None and _measured(results, model, padding):
             table = by_head(results, model, padding)
             keys = table["static"].where(table["branch"] == "key")
             static = keys.groupby([table["layer"], table["head"]]).transform("max")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import entr
 
-from weakspots.attention.memory import Memory
 from weakspots.errors import UserError
 from weakspots.model_table import ModelRow
+from weakspots.statistics import effective_number
 
 COLUMNS = ["layer", "head", "branch", "phase", "preference", "static"]
 """The columns of preferences by phase."""
@@ -36,8 +35,8 @@ def by_phase(gates: pd.DataFrame, row: ModelRow) -> pd.DataFrame:
     uniform gate pools more at some phases than at others, and stays a little below S.
     Raises UserError, naming the row, for full attention and for rows of several steps or another window.
     """
-    if not row.compressed:
-        raise UserError(f"{row.label()} has no gates: choose a compressed row")
+    if row.gate_kind is None:
+        raise UserError(f"{row.label()} has no gates: choose a row whose offsets have scores")
     table = gates.sort_values(["layer", "head", "branch", "offset"])
     offsets = np.arange(row.window)
     if len(table) % row.window or (table["offset"].to_numpy().reshape(-1, row.window) != offsets).any():
@@ -45,16 +44,16 @@ def by_phase(gates: pd.DataFrame, row: ModelRow) -> pd.DataFrame:
             f"the gates of {row.label()} need every offset from 0 to {row.window - 1} once: take one step of this "
             "model, as final() does"
         )
-    phases = (offsets - Memory.of(row).lead) % row.stride
-    pooling = np.eye(row.stride)[phases]  # [W, S]
-    pooled = table["score"].to_numpy(np.float64).reshape(-1, row.window) @ pooling
-    pooled /= pooled.sum(axis=1, keepdims=True)  # scores are stored as float32, which sum to 1 only nearly
-    preference = pooled / pooling.mean(axis=0)
     of = table[["layer", "head", "branch"]].iloc[:: row.window]
+    leads = np.array([row.geometry(layer).lead for layer in of["layer"]], dtype=np.int64)
+    pooling = np.eye(row.stride)[(offsets - leads[:, None]) % row.stride]  # [gates, W, S]
+    pooled = np.einsum("gw,gws->gs", table["score"].to_numpy(np.float64).reshape(-1, row.window), pooling)
+    pooled /= pooled.sum(axis=1, keepdims=True)  # scores are stored as float32, which sum to 1 only nearly
+    preference = pooled / pooling.mean(axis=1)
     values = (of["branch"] == "value").to_numpy()
     preference[values] = np.roll(preference[values], -1, axis=1)
     found = of.loc[of.index.repeat(row.stride)].reset_index(drop=True)
     found["phase"] = np.tile(np.arange(row.stride), len(of))
     found["preference"] = preference.ravel()
-    found["static"] = np.exp(entr(pooled).sum(axis=1)).repeat(row.stride)
+    found["static"] = effective_number(pooled).repeat(row.stride)
     return found[COLUMNS]

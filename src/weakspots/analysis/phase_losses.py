@@ -36,8 +36,7 @@ FULL_ATTENTION_PERIOD = 8
 CONTRAST = 4.0
 """How many times as much a concentrated head loses at its phases as at the others, at least."""
 
-
-_AT_A_TIME = 2**20
+AT_A_TIME = 2**20
 """Replicated accuracies in memory at a time: 8 MiB an array."""
 
 
@@ -100,14 +99,6 @@ def retrievable(clean: np.ndarray, period: int) -> np.ndarray:
     return _fold(clean, period) >= RETRIEVABLE - 1e-9  # rounding of the folded mean
 
 
-def concentration(clean: np.ndarray, knocked: np.ndarray, period: int, settings: Statistics) -> Concentration | None:
-    """Where one head's losses concentrate; `clean` and `knocked` are outcomes [n, M] on the same prompts.
-
-    For many heads of a run, `concentrations` is much quicker.
-    """
-    return concentrations(clean, knocked[None], period, settings)[0]
-
-
 def concentrations(
     clean: np.ndarray, knocked: np.ndarray, period: int, settings: Statistics
 ) -> list[Concentration | None]:
@@ -150,11 +141,6 @@ def concentrations(
     return found
 
 
-def dispersion(clean: np.ndarray, knocked: np.ndarray, period: int, settings: Statistics) -> Dispersion:
-    """How unevenly one head's losses lie over the phases; outcomes [n, M] on the same prompts."""
-    return dispersions(clean, knocked[None], period, settings)[0]
-
-
 def dispersions(clean: np.ndarray, knocked: np.ndarray, period: int, settings: Statistics) -> list[Dispersion]:
     """How unevenly every head's losses lie over the phases; `clean` is [n, M] and `knocked` [H, n, M].
 
@@ -184,7 +170,7 @@ def _lost(
             f"outcomes of a knockout are {list(knocked.shape[1:])} and the clean ones {list(clean.shape)} (mappings, "
             "positions), so they are not of the same prompts: run the lookup again"
         )
-    size = max(1, _AT_A_TIME // (settings.bootstrap * period))
+    size = max(1, AT_A_TIME // (settings.bootstrap * period))
     for start in range(0, len(knocked), size):
         # Folding is linear, so outcomes can be folded before they are resampled. The heads go side by side, like so
         # many more positions: that resamples all of them and the clean model alike, in one product.

@@ -17,7 +17,7 @@ from weakspots.config.deepseek import DeepseekModel
 from weakspots.errors import UserError
 from weakspots.files import tables
 from weakspots.files.hashes import config_hash
-from weakspots.files.theory_columns import COLUMNS as THEORY
+from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.model_table import ModelRow
 from weakspots.statistics import Periodicity
 from weakspots.workflow.layout import Layout
@@ -159,7 +159,7 @@ def read(folder: str | Path, *kinds: str) -> Results:
     for corpus in config.corpora:
         paths = {model: places.validation(corpus, model) for model in config.models_of(corpus)}
         found.losses[corpus] = {model: _validation_loss(path) for model, path in there("losses", paths)}
-    for name, path in there("theory", {name: places.theory(name) for name in THEORY}):
+    for name, path in there("theory", {name: places.theory(name) for name in THEORY_TABLES}):
         found.theory[name] = tables.read(path, f"theory_{name}", of_theory)
 
     found.deepseek = config.deepseek.models

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from weakspots.analysis.gate_preferences import final
 from weakspots.statistics import wilson
 
 CONCENTRATED = 2.0
@@ -24,7 +25,7 @@ def describe(gates: dict[str, pd.DataFrame], concentrated: float = CONCENTRATED)
     """
     rows = []
     for name, table in gates.items():
-        last = table[table["step"] == table["step"].max()]
+        last = final(table)
         for (layer, head), part in last.groupby(["layer", "head"]):
             branches = {branch: offsets.set_index("offset") for branch, offsets in part.groupby("branch")}
             if set(branches) != {"key", "value"}:

@@ -1,1 +1,1 @@
-"""Chunk-compressed attention: the compressor, what a query may see, and the backends of the joint attention."""
+"""Chunk-compressed attention: what a query may see, and the backends of pooling and of the joint attention."""

@@ -8,28 +8,21 @@ tokens get weight 0); everywhere else `lead` is 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-
-from weakspots.model_table import ModelRow
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Window W, stride S and the exact local tokens of one compressed model; all lengths in tokens."""
+    """Window W, stride S and the exact local tokens of one compressed layer; all lengths in tokens."""
 
     window: int
     stride: int
     lead: int
     local: Literal["sliding", "tail"]
     local_window: int
-
-    @classmethod
-    def of(cls, row: ModelRow) -> Memory:
-        """The memory of a compressed row."""
-        lead = row.window - row.stride if row.is_deepseek_style else 0
-        return cls(row.window, row.stride, lead, row.local, row.local_window)
 
     @property
     def first_query(self) -> int:
@@ -58,7 +51,7 @@ class Memory:
         if self.local == "sliding":
             return (positions - self.local_window + 1).clamp(min=0)
         seen = self.entries_seen(positions)
-        return torch.where(seen > 0, seen * self.stride + self.window - self.stride - self.lead, 0)
+        return (seen * self.stride + self.window - self.stride - self.lead) * (seen > 0)
 
     def local_visible(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """Whether each query sees each exact token; positions broadcast against each other."""

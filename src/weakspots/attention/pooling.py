@@ -9,6 +9,15 @@ from __future__ import annotations
 import torch
 
 
+def product(windows: torch.Tensor, *maps: torch.Tensor) -> torch.Tensor:
+    """Every offset's hidden states through its own maps, in one product: `[W, B, N, M]`.
+
+    `windows` is `[W, B, N, E]`; `maps` are `[W, E, ...]`, and M adds up their last axes.
+    """
+    joined = torch.cat(maps, dim=2) if len(maps) > 1 else maps[0]
+    return torch.bmm(windows.flatten(1, 2), joined).unflatten(1, windows.shape[1:3])
+
+
 def split(
     product: torch.Tensor, bias: torch.Tensor | None, heads: int, width: int
 ) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from weakspots.audit.decide import KINDS, Finding, positions
+from weakspots.audit.decide import PHASE_KINDS, Finding, positions
 from weakspots.audit.design import Design, phase, phases
 from weakspots.audit.prompts import Batch
 
@@ -76,7 +76,7 @@ def paired(batch: Batch, first: np.ndarray, second: np.ndarray, design: Design, 
     for worse, (right, mine) in enumerate(((second, first), (first, second))):
         row, lost = np.unique(batch.mapping[right], return_inverse=True)[1], ~mine[right]
         gained = mine & ~right
-        for kind in KINDS:
+        for kind in PHASE_KINDS:
             for period in design.periods:
                 labels = phase(positions(batch, kind), period)
                 tests += phases(period)
@@ -94,7 +94,7 @@ def paired(batch: Batch, first: np.ndarray, second: np.ndarray, design: Design, 
                         best = chance, worse, kind, period, number, *shares
     disagreement = 100 * float((first != second).mean())
     if best is None:
-        return Paired(False, 1.0, 0, KINDS[0], max(design.asked), 0, 0.0, 0.0, disagreement)
+        return Paired(False, 1.0, 0, PHASE_KINDS[0], max(design.asked), 0, 0.0, 0.0, disagreement)
     p_value = min(1.0, tests * best[0])
     return Paired(p_value <= level, p_value, *best[1:], disagreement)
 

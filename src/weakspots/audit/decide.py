@@ -9,10 +9,10 @@ import numpy as np
 
 from weakspots import statistics
 from weakspots.audit.design import Design, phase, phases
-from weakspots.audit.evidence import Profile, Sample, comparisons, periodicity
+from weakspots.audit.evidence import Profile, Sample, comparisons, scan_periods
 from weakspots.audit.prompts import Batch
 
-KINDS = ("needle", "tail")
+PHASE_KINDS = ("needle", "tail")
 """needle: the target's token index modulo the period matters; tail: the prompt's length does."""
 
 FLOOR, CEILING = 0.05, 0.97
@@ -81,8 +81,8 @@ def finding(
     sample = Sample(batch.mapping, positions(batch, kind), correct.astype(float))
     if kind == "tail":
         sample = sample.without_trend()
-    share = level / len(KINDS)
-    best = periodicity(sample, design.periods, level=share, seed=seed)
+    share = level / len(PHASE_KINDS)
+    best = scan_periods(sample, design.periods, level=share, seed=seed)
     found = best.p_value <= share
     profiles = {period: Profile.of(sample, period) for period in design.periods}
     pairs = comparisons(design.periods)
@@ -94,7 +94,7 @@ def finding(
         kind=kind,
         found=found,
         period=shown,
-        p_value=min(1.0, len(KINDS) * best.p_value),
+        p_value=min(1.0, len(PHASE_KINDS) * best.p_value),
         effect_size=best.share,
         gap=float(min(100.0, 100 * np.ptp(profiles[shown].effect))),  # effects are estimates and may go beyond
         gap_low=100 * low,
@@ -127,6 +127,24 @@ def accuracy_by_phase(
 def settled(findings: Sequence[Finding], limit: float) -> bool:
     """Whether more prompts would not change the verdict: the gap is surely above `limit` points, or surely below."""
     return any(found.gap_low > limit for found in findings) or all(found.gap_high < limit for found in findings)
+
+
+def status(findings: Sequence[Finding], floor: bool, gap: float) -> str:
+    """The verdict in a word: the first of these that applies.
+
+    periodic: a phase was found to matter; floor: accuracy is at the floor, where no phase can show; flat: a gap of
+    `gap` points is ruled out; unsettled: it is not.
+    """
+    if any(one.found for one in findings):
+        return "periodic"
+    if floor:
+        return "floor"
+    return "flat" if all(one.gap_high < gap for one in findings) else "unsettled"
+
+
+def worst_accuracy(findings: Sequence[Finding]) -> float:
+    """Percent correct at the worst phase of the target's position, and of the prompt's length if that was found."""
+    return min(one.worst.accuracy for one in findings if one.found or one.kind == "needle")
 
 
 def verdict(

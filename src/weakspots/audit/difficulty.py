@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from weakspots.audit.design import Design, design
 from weakspots.audit.prompts import Setting, fixed_tokens, room
@@ -17,8 +18,10 @@ PROBE_MAPPINGS, PROBE_PROMPTS = 32, 2
 """Mappings that a setting is tried with, and prompts of each."""
 
 _SHORT = 77  # tokens of filler in which periods up to 16 fit
+_LONG = 4  # times the filler of the design: what is harder than the most records
 _RECORDS = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
-_USUAL = 8  # demonstrations
+_USUAL_RECORDS, _USUAL_BARE_RECORDS = 16, 12  # bare: nothing stands between a value and the next key
+_USUAL_DEMONSTRATIONS = 8
 
 
 @dataclass(frozen=True)
@@ -47,55 +50,78 @@ def candidates(
     demonstrations: int | None = None,
     context: int | None = None,
 ) -> tuple[list[Candidate], int]:
-    """Settings from easy to hard, and the number of the one to try first. What is given is kept.
+    """Settings from easy to hard, and the number of the one to try first: the usual one, or the next easier that fits.
+    What is given is kept.
 
     Easy is a short context, few records, many demonstrations. Shorter contexts hold fewer of the "auto" strides. No
     prompt is longer than the `context` that the model has, in tokens, if that is known.
     Raises UserError where nothing fits.
     """
-    usual = 12 if vocabulary.separator is None else 16
-    most = vocabulary.most_records
-    sizes = [records] if records else [size for size in _RECORDS if size <= most]
-    start = records or min(usual, most)
-    fillers = [design(strides).span]
-    if isinstance(strides, str):
-        fillers = [_SHORT, *fillers]
-    found: list[Candidate] = []
-
-    def add(size: int, shown: int, filler: int) -> None:
-        setting = Setting(size, shown, length or fixed_tokens(vocabulary, size, shown) + filler)
-        if context is not None and setting.length > context:
-            problems.append(
-                UserError(f"{setting} and the model's context holds {context}: ask for less of one of them")
-            )
-            return
+    steps, usual = _steps(vocabulary, strides, length, records, demonstrations)
+    kept: list[Candidate] = []
+    problems: list[UserError] = []
+    first = 0
+    for number, step in enumerate(steps):
         try:
-            found.append(Candidate(setting, design(strides, room(vocabulary, setting))))
+            kept.append(_candidate(vocabulary, strides, step, length, context))
         except UserError as error:
             problems.append(error)
-
-    def demonstrated(size: int) -> int:
-        return min(_USUAL, size - 1) if demonstrations is None else min(demonstrations, size - 1)
-
-    problems: list[UserError] = []
-    if records and demonstrations is None:
-        add(records, records - 1, fillers[0])
-    for size in [size for size in sizes if size < start]:
-        add(size, demonstrated(size), fillers[0])
-    if len(fillers) > 1 and length is None:
-        for size in [size for size in sizes if size >= start]:
-            add(size, demonstrated(size), fillers[0])
-    add(start, demonstrated(start), fillers[-1])
-    first = max(len(found) - 1, 0)
-    for size in [size for size in sizes if size > start]:
-        add(size, demonstrated(size), fillers[-1])
-    if length is None and not records:
-        add(max(sizes), demonstrated(max(sizes)), 4 * fillers[-1])
-    if demonstrations is None:
-        add(max(sizes), 0, (1 if records else 4) * fillers[-1])
-    if not found:
+            continue
+        if number <= usual:
+            first = len(kept) - 1
+    if not kept:
         raise problems[0]
-    return found, min(first, len(found) - 1)
+    return kept, first
+
+
+class _Step(NamedTuple):
+    """A wish for a setting, in tokens of filler; what fits of it is a `Candidate`."""
+
+    records: int
+    demonstrations: int
+    filler: int
+
+
+def _steps(
+    vocabulary: Vocabulary,
+    strides: tuple[int, ...] | str,
+    length: int | None,
+    records: int | None,
+    demonstrations: int | None,
+) -> tuple[list[_Step], int]:
+    """All wishes from easy to hard, and the number of the usual one."""
+    most = vocabulary.most_records
+    sizes = [records] if records else [size for size in _RECORDS if size <= most]
+    start = records or min(_USUAL_BARE_RECORDS if vocabulary.separator is None else _USUAL_RECORDS, most)
+    whole = design(strides).span
+    short = _SHORT if isinstance(strides, str) else whole
+
+    def step(size: int, filler: int) -> _Step:
+        wanted = _USUAL_DEMONSTRATIONS if demonstrations is None else demonstrations
+        return _Step(size, min(wanted, size - 1), filler)
+
+    easy = [_Step(records, records - 1, short)] if records and demonstrations is None else []
+    easy += [step(size, short) for size in sizes if size < start]
+    if short != whole and length is None:
+        easy += [step(size, short) for size in sizes if size >= start]
+    hard = [step(size, whole) for size in sizes if size > start]
+    longest = whole if records else _LONG * whole
+    if length is None and not records:
+        hard.append(step(max(sizes), longest))
+    if demonstrations is None:
+        hard.append(_Step(max(sizes), 0, longest))
+    return [*easy, step(start, whole), *hard], len(easy)
+
+
+def _candidate(
+    vocabulary: Vocabulary, strides: tuple[int, ...] | str, step: _Step, length: int | None, context: int | None
+) -> Candidate:
+    """What a wish comes to, in prompts of `length` tokens if that is given. Raises UserError where it does not fit."""
+    size, shown, filler = step
+    setting = Setting(size, shown, length or fixed_tokens(vocabulary, size, shown) + filler)
+    if context is not None and setting.length > context:
+        raise UserError(f"{setting} and the model's context holds {context}: ask for less of one of them")
+    return Candidate(setting, design(strides, room(vocabulary, setting)))
 
 
 def search(

@@ -54,10 +54,10 @@ class Sample:
         return self.value - self.means(self.value)[self.row]
 
     def without_trend(self) -> Sample:
-        """With values less their best quadratic in the position, both as they differ from their mean in the mapping.
+        """The sample without what a quadratic in the position explains of its values, fitted within mappings.
 
-        For prompt lengths: a model that is worse on longer prompts has no phase. Targets need it not, since the design
-        gives their positions equal means and variances at all phases.
+        For prompt lengths: a model that is worse on longer prompts has no phase for that. Positions of targets do not
+        need it, since the design gives them equal means and variances at all phases.
         """
         x = self.position - self.position.mean()
         powers = np.stack([x, np.square(x)], axis=1) / max(float(np.abs(x).max()), 1.0) ** np.array([1, 2])
@@ -104,7 +104,7 @@ def _log_p(sample: Sample, position: np.ndarray, periods: Sequence[int]) -> np.n
 
 
 @dataclass(frozen=True)
-class Periodicity:
+class PeriodScan:
     """`p_value` of the null that no scanned period matters, and the `period` that stands out most (not a claim)."""
 
     p_value: float
@@ -112,7 +112,7 @@ class Periodicity:
     share: float  # of the variance within mappings that the period's phase explains, without bias (omega squared)
 
 
-def periodicity(sample: Sample, periods: Sequence[int], *, level: float, seed: int = 0) -> Periodicity:
+def scan_periods(sample: Sample, periods: Sequence[int], *, level: float, seed: int = 0) -> PeriodScan:
     """The smallest p-value over the periods, against its own distribution when phases are relabelled.
 
     The null turns the phase labels of every mapping by a random amount of its own: a permutation within the mapping
@@ -131,7 +131,7 @@ def periodicity(sample: Sample, periods: Sequence[int], *, level: float, seed: i
         found = _log_p(sample, position + turns[:, sample.row], periods).min(axis=1)
         exceeded += int((found <= observed[best] + 1e-9).sum())
         drawn += rows
-    return Periodicity((1 + exceeded) / (1 + drawn), int(periods[best]), explained(sample, periods[best]))
+    return PeriodScan((1 + exceeded) / (1 + drawn), int(periods[best]), explained(sample, periods[best]))
 
 
 def explained(sample: Sample, period: int) -> float:

@@ -7,7 +7,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from weakspots.audit.decide import KINDS
+from weakspots.audit.decide import PHASE_KINDS
 from weakspots.audit.report import Report
 from weakspots.figures.style import use_theme
 
@@ -19,10 +19,10 @@ def draw(report: Report) -> Figure:
     use_theme()
     colours = sns.color_palette("colorblind")
     figure, axes = plt.subplots(
-        len(report.lengths), len(KINDS), figsize=(8, 0.6 + 2.4 * len(report.lengths)), squeeze=False, sharey=True
+        len(report.lengths), len(PHASE_KINDS), figsize=(8, 0.6 + 2.4 * len(report.lengths)), squeeze=False, sharey=True
     )
     for row, length in zip(axes, report.lengths, strict=True):
-        for axis, kind in zip(row, KINDS, strict=True):
+        for axis, kind in zip(row, PHASE_KINDS, strict=True):
             several = len(length.judged) > 1
             for number, judged in enumerate(length.judged):
                 finding = judged.of(kind)

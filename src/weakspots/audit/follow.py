@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from weakspots.audit.compare import Paired, paired
-from weakspots.audit.decide import KINDS, Finding, finding, settled
+from weakspots.audit.decide import PHASE_KINDS, Finding, finding, settled
 from weakspots.audit.design import Design
 from weakspots.audit.prompts import Batch
 from weakspots.audit.sequential import Look
@@ -50,7 +50,8 @@ def follow(
         batch, before = more if batch is None else joined(batch, more), look.mappings
         correct = [np.append(*both) for both in zip(correct, right, strict=True)] if correct else right
         latest = [
-            [finding(batch, seen, design, kind, look.level, confidence, seed) for kind in KINDS] for seen in correct
+            [finding(batch, seen, design, kind, look.level, confidence, seed) for kind in PHASE_KINDS]
+            for seen in correct
         ]
         findings = [
             [_kept(new, old) for new, old in zip(*both, strict=True)]

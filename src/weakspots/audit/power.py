@@ -18,8 +18,8 @@ VARYING = 0.5
 
 
 @dataclass(frozen=True)
-class Plan:
-    """`mappings` of `size` prompts each, which find `gap` percentage points with probability `power`."""
+class Effort:
+    """How much is asked: `mappings` of `size` prompts each, to find `gap` points with probability `power`."""
 
     mappings: int
     size: int
@@ -51,7 +51,7 @@ def power(mappings: int, design: Design, gap: float, level: float, variance: flo
     return float(stats.ncx2.sf(stats.chi2.isf(last, count - 1), count - 1, max(effect, 1e-9)))
 
 
-def needed(design: Design, gap: float, level: float, variance: float | None = None) -> Plan:
+def needed(design: Design, gap: float, level: float, variance: float | None = None) -> Effort:
     """The fewest mappings that find `gap` points with probability `POWER`."""
     variance = variance_within() if variance is None else variance
     low, high = 0, 8
@@ -60,15 +60,15 @@ def needed(design: Design, gap: float, level: float, variance: float | None = No
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if power(middle, design, gap, level, variance) >= POWER else (middle, high)
-    return Plan(high, design.size, gap, power(high, design, gap, level, variance))
+    return Effort(high, design.size, gap, power(high, design, gap, level, variance))
 
 
-def affordable(prompts: int, design: Design, gap: float, level: float) -> Plan:
+def affordable(prompts: int, design: Design, gap: float, level: float) -> Effort:
     """What a number of prompts buys: as many mappings, and the power for `gap`."""
     mappings = max(1, prompts // design.size)
-    return Plan(mappings, design.size, gap, power(mappings, design, gap, level, variance_within()))
+    return Effort(mappings, design.size, gap, power(mappings, design, gap, level, variance_within()))
 
 
-def tokens(plan: Plan, length: int, design: Design) -> int:
-    """Tokens of a plan's prompts and answers; prompts are on average nearly a modulus shorter than the longest."""
-    return ceil(plan.prompts * (length - (design.modulus - 1) + 1))
+def tokens(effort: Effort, length: int, design: Design) -> int:
+    """Tokens of all prompts and answers; prompts are on average nearly a modulus shorter than the longest."""
+    return ceil(effort.prompts * (length - (design.modulus - 1) + 1))

@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerBase
 
 from weakspots.audit import difficulty, power
 from weakspots.audit.compare import attribute
-from weakspots.audit.decide import at_floor, verdict
+from weakspots.audit.decide import at_floor, status, verdict, worst_accuracy
 from weakspots.audit.design import moments
 from weakspots.audit.difficulty import Candidate, Search
 from weakspots.audit.follow import follow
-from weakspots.audit.plan import Part, Question, context_of, planned
 from weakspots.audit.prompts import Batch, make
+from weakspots.audit.questions import Part, Question, context_of, planned
 from weakspots.audit.report import Judged, LengthReport, Report
 from weakspots.audit.sequential import looks
 from weakspots.audit.words import Vocabulary, vocabulary
@@ -85,7 +85,7 @@ class _Session:
             return found
 
         searched = difficulty.search(part.options, part.first, probe, part.tries)
-        design, mappings = searched.chosen.design, part.plan.mappings
+        design, mappings = searched.chosen.design, part.effort.mappings
         if question.budget is not None:
             mappings = max(1, (question.budget // len(question.lengths) - spent) // design.size)
         elif design is not part.options[part.first].design:
@@ -134,17 +134,12 @@ class _Session:
         )
 
     def _judged(self, name: str, correct: np.ndarray, findings: list, candidate: Candidate, batch: Batch) -> Judged:
-        question, accuracy, records = self._question, float(correct.mean()), candidate.setting.records
+        accuracy, records = float(correct.mean()), candidate.setting.records
+        gap, confidence = self._question.wanted_gap, self._question.confidence
         floor = at_floor(batch.mapping, correct, records)
-        status = "flat" if all(one.gap_high < question.wanted_gap for one in findings) else "unsettled"
-        status = "floor" if floor else status
-        status = "periodic" if any(one.found for one in findings) else status
-        asked = candidate.design.asked
-        said = verdict(
-            findings, accuracy, asked, question.wanted_gap, question.confidence, floor=records if floor else None
-        )
-        worst = min(one.worst.accuracy for one in findings if one.found or one.kind == "needle")
-        return Judged(name, 100 * accuracy, worst, status, said, tuple(findings))
+        said = verdict(findings, accuracy, candidate.design.asked, gap, confidence, floor=records if floor else None)
+        in_a_word = status(findings, floor, gap)
+        return Judged(name, 100 * accuracy, worst_accuracy(findings), in_a_word, said, tuple(findings))
 
     def _made(self, candidate: Candidate, seed: int, first: int, count: int) -> Batch:
         setting = candidate.setting

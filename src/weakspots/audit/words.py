@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from weakspots.errors import UserError
 from weakspots.task.records import animals, names
@@ -48,6 +49,18 @@ class Vocabulary:
         """Records that leave some words for filler where filler is words."""
         least = min(len(self.keys), len(self.values))
         return least if self.separator is not None else max(2, 3 * least // 4)
+
+
+def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder, in a .gguf file or on the hub. Raises UserError where it does not load."""
+    path = Path(place)
+    options = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+    try:
+        folder = str(path.parent) if options else place
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
+    except Exception as error:  # transformers raises many kinds
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UserError(f"tokenizer {place} does not load: {reason}") from error
 
 
 def vocabulary(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weakspots.analysis.results import Results
+from weakspots.claims.kinds import Kind
+from weakspots.config.deepseek import DeepseekModel
+from weakspots.files.statuses import Status
 from weakspots.model_table import ModelRow
 
 
@@ -17,7 +20,7 @@ class Verdict:
     in percentage points.
     """
 
-    status: str
+    status: Status
     value: str
     n: int | None = None
     seeds: str | None = None
@@ -30,61 +33,92 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper: what it says, where, and how it is measured."""
+    """One claim of the paper: what it says, where, how it is measured, by which kind of result.
+
+    `published` words what the paper gives for it, from its numbers where it has any; None where it gives nothing.
+    """
 
     id: str
     section: str
     text: str
     measure: Callable[[Results], Verdict]
-
-
-def part(results: Results, model: str, padding: str, status: str, value: str) -> Verdict:
-    """A part about one run, with the interval of its gap if that exceeds the noise."""
-    n, seed = len(results.outcomes[model, padding]), str(results.models[model].seed)
-    verdict = Verdict(status, value, n, seed, model=model, padding=padding)
-    if results.periodicity(model, padding).flat:
-        return verdict
-    gap = results.summary(model, padding).loc["gap"]
-    return replace(verdict, low=float(gap["low"]), high=float(gap["high"]))
+    kind: Kind
+    published: Callable[[], str] | None = None
 
 
 def parts(
-    results: Results, padding: str, chosen: Callable[[ModelRow], bool], measure: Callable[[Results, str, str], Verdict]
+    rows: Mapping[str, ModelRow | DeepseekModel],
+    run: Container[str],
+    measure: Callable[[str], Verdict],
+    missing: str,
+    padding: str | None = None,
 ) -> tuple[Verdict, ...]:
-    """One part for each chosen row of the model table; rows without outcomes are not run."""
+    """One part for each of these rows of a model table, with the name, the seed and the padding of its run.
+
+    Those of the models in `run` are what `measure` says of the model; the others are not run, as `missing` says.
+    """
     return tuple(
-        measure(results, model, padding)
-        if (model, padding) in results.outcomes
-        else Verdict("not run", "no lookup table", seeds=str(row.seed), model=model, padding=padding)
-        for model, row in results.models.items()
-        if chosen(row)
+        replace(
+            measure(model) if model in run else Verdict(Status.NOT_RUN, missing),
+            model=model,
+            padding=padding,
+            seeds=_seed(row),
+        )
+        for model, row in rows.items()
     )
 
 
-def together(parts: tuple[Verdict, ...], what: str, rule: Callable[[list[str]], bool]) -> Verdict:
-    """The verdict of a claim about several runs: `rule` judges the statuses of the parts that have been run."""
-    run = [part for part in parts if part.status != "not run"]
-    if not run:
-        return Verdict("not run", "no such run", parts=parts)
+def _seed(row: ModelRow | DeepseekModel) -> str | None:
+    """The seed of what is trained here; DeepSeek's own models have none that is known."""
+    if isinstance(row, ModelRow):
+        return str(row.seed)
+    return None if row.stand_in is None else str(row.stand_in.seed)
+
+
+def together(
+    parts: tuple[Verdict, ...], what: str, rule: Callable[[list[Status]], bool], missing: str = "no such run"
+) -> Verdict:
+    """The verdict of a claim about several runs: `rule` judges the statuses of the parts that have been run.
+
+    `what` ends the sentence "3 of 4 ...", which goes on to name the runs that are flat and those that fail.
+    """
+    run = _run(parts)
     statuses = [part.status for part in run]
-    value = f"{statuses.count('holds')} of {len(run)} runs {what}"
-    for status, wording in (("flat", "flat"), ("fails", "not")):
-        if names := [part.model for part in run if part.status == status]:
-            value += f"; {wording}: {', '.join(dict.fromkeys(names))}"
-    seeds = ", ".join(sorted({part.seeds for part in run}))
-    return Verdict("holds" if rule(statuses) else "fails", value, min(p.n for p in run), seeds, parts=parts)
+
+    def value() -> str:
+        text = f"{statuses.count(Status.HOLDS)} of {len(run)} {what}"
+        for status, wording in ((Status.FLAT, "flat"), (Status.FAILS, "not")):
+            if names := [part.model for part in run if part.status == status]:
+                text += f"; {wording}: {', '.join(dict.fromkeys(names))}"
+        return text
+
+    return combined(parts, missing, lambda: rule(statuses), value)
 
 
-def all_hold(statuses: list[str]) -> bool:
-    """A rule for `together`: every part holds."""
-    return set(statuses) == {"holds"}
+def combined(parts: tuple[Verdict, ...], missing: str, holds: Callable[[], bool], value: Callable[[], str]) -> Verdict:
+    """The verdict of a claim about what the runs behind `parts` have together, such as a count over all of them.
+
+    `holds` and `value` are asked only if one of the parts has been run; if none has, `missing` says what to run.
+    """
+    run = _run(parts)
+    if not run:
+        return Verdict(Status.NOT_RUN, missing, parts=parts)
+    sizes = [part.n for part in run if part.n is not None]
+    seeds = ", ".join(sorted({part.seeds for part in run if part.seeds})) or None
+    return Verdict(Status.of(holds()), value(), min(sizes, default=None), seeds, parts=parts)
 
 
-def most_hold(statuses: list[str]) -> bool:
-    """A rule for `together`: more than half of the parts hold."""
-    return statuses.count("holds") > len(statuses) / 2
+def _run(parts: Sequence[Verdict]) -> list[Verdict]:
+    return [part for part in parts if part.status != Status.NOT_RUN]
 
 
-def most_hold_and_none_fails(statuses: list[str]) -> bool:
-    """A rule for `together`: more than half of the parts hold, and the others are flat."""
-    return most_hold(statuses) and "fails" not in statuses
+def all_hold(statuses: list[Status]) -> bool:
+    return set(statuses) == {Status.HOLDS}
+
+
+def most_hold(statuses: list[Status]) -> bool:
+    return statuses.count(Status.HOLDS) > len(statuses) / 2
+
+
+def most_hold_and_none_fails(statuses: list[Status]) -> bool:
+    return most_hold(statuses) and Status.FAILS not in statuses

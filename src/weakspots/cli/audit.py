@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from weakspots.errors import UserError
 
 if TYPE_CHECKING:  # heavy: imported where they are needed
-    from transformers import PreTrainedTokenizerBase
-
     from weakspots.audit.report import Report
     from weakspots.serving.answers import Backend
 
@@ -32,14 +30,14 @@ def audit(arguments: argparse.Namespace) -> int:
     """Find periodic weak spots of any model or server: accuracy by the target's position, with a verdict."""
     from weakspots.audit import Question, context_of, planned
     from weakspots.audit import audit as ask
-    from weakspots.audit.words import vocabulary
+    from weakspots.audit.words import load_tokenizer, vocabulary
 
     question = _question(arguments)
     asked = Question(**question)  # says what is wrong before anything is loaded
     places, tokenizer, backends = _places(arguments), None, []
     extra = _extra(arguments.extra, places)
     if arguments.dry_run and arguments.tokenizer:
-        print(planned(vocabulary(_tokenizer(arguments.tokenizer)), asked, len(places))[1])
+        print(planned(vocabulary(load_tokenizer(arguments.tokenizer)), asked, len(places))[1])
         return 0
     if not arguments.dry_run:
         _make(arguments.output)
@@ -47,7 +45,7 @@ def audit(arguments: argparse.Namespace) -> int:
         backends.append(_backend(place, extra, arguments))
         tokenizer = tokenizer or getattr(backends[-1], "tokenizer", None)
     if arguments.tokenizer:
-        tokenizer = _tokenizer(arguments.tokenizer)
+        tokenizer = load_tokenizer(arguments.tokenizer)
     if tokenizer is None:
         raise UserError("prompts are sent as token ids: name the model's tokenizer, a folder or hub id, by --tokenizer")
     if arguments.dry_run:
@@ -149,19 +147,6 @@ def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespa
     return Local.load(where, dtype=arguments.dtype, device=arguments.device, top=1)
 
 
-def _tokenizer(place: str) -> PreTrainedTokenizerBase:
-    from transformers import AutoTokenizer
-
-    path = Path(place)
-    options = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
-    try:
-        folder = str(path.parent) if options else place
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
-    except Exception as error:  # transformers raises many kinds
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UserError(f"tokenizer {place} does not load: {reason}") from error
-
-
 def _save(report: Report, output: Path) -> None:
     from weakspots.audit.figure import draw
     from weakspots.audit.html import page
@@ -175,29 +160,29 @@ def _save(report: Report, output: Path) -> None:
 
 
 def add(stages: argparse._SubParsersAction, positive: Callable[[str], int]) -> None:
-    """Adds the command to the parser; `positive` reads a number from 1 on."""
+    """Add the command to the parser; `positive` reads a number from 1 on."""
     parser = stages.add_parser("audit", help=audit.__doc__)
-    of = parser.add_argument
-    of("model", nargs="?", metavar="MODEL", help="folder, hub id or .gguf file; or use --endpoint")
-    of("--endpoint", metavar="URL", help="a completions server, such as http://127.0.0.1:8000/v1")
-    of("--model", dest="model_name", metavar="NAME", help="the name under which the server knows its model")
-    of("--tokenizer", help="folder, hub id or .gguf file of the tokenizer; not needed for a model loaded here")
-    of("--stride", nargs="+", default=["auto"], help="tokens; auto: 2 to 16, 32, 64 and 128, as far as they fit")
-    of("--length", nargs="+", type=positive, help="tokens of the prompts; the shortest that fits if not given")
-    of("--records", type=positive, help="records in a prompt; searched for if not given")
-    of("--demonstrations", type=_natural, help="records repeated before the question; searched for if not given")
-    of("--max-gap", type=float, help="points: exit status 3 if best minus worst phase is surely more")
-    of("--gap", type=float, help="points that the audit is planned to see; --max-gap, or 10, if not given")
-    of("--budget", type=positive, help="prompts at most for each backend, the search for a difficulty included")
-    of("--confidence", type=float, default=0.95, help="of the verdict and of every interval")
-    of("--compare", metavar="MODEL|URL", help="ask the same prompts there too: is it the model or the server?")
-    of("--compare-model", dest="compare_name", metavar="NAME", help="name of the model there; --model if not given")
-    of("--output", type=Path, default=Path("audit"), help="folder of the report and of all answers; ./audit")
-    of("--seed", type=_natural, default=0, help="of words, order and positions")
-    of("--dry-run", action="store_true", help="say what it would cost and stop")
-    of("--dtype", default="float32", choices=["float32", "bfloat16"], help="of a model loaded here")
-    of("--device", default="cpu", help="of a model loaded here: cpu or cuda")
-    of("--logprobs", type=_natural, default=1, help="top tokens that a server is asked for; 0 where it gives none")
-    of("--extra", help='JSON added to every request, such as {"cache_prompt": false}')
-    of("--concurrency", type=positive, default=8, help="requests in flight")
+    option = parser.add_argument
+    option("model", nargs="?", metavar="MODEL", help="folder, hub id or .gguf file; or use --endpoint")
+    option("--endpoint", metavar="URL", help="a completions server, such as http://127.0.0.1:8000/v1")
+    option("--model", dest="model_name", metavar="NAME", help="the name under which the server knows its model")
+    option("--tokenizer", help="folder, hub id or .gguf file of the tokenizer; not needed for a model loaded here")
+    option("--stride", nargs="+", default=["auto"], help="tokens; auto: 2 to 16, 32, 64 and 128, as far as they fit")
+    option("--length", nargs="+", type=positive, help="tokens of the prompts; the shortest that fits if not given")
+    option("--records", type=positive, help="records in a prompt; searched for if not given")
+    option("--demonstrations", type=_natural, help="records repeated before the question; searched for if not given")
+    option("--max-gap", type=float, help="points: exit status 3 if best minus worst phase is surely more")
+    option("--gap", type=float, help="points that the audit is planned to see; --max-gap, or 10, if not given")
+    option("--budget", type=positive, help="prompts at most for each backend, the search for a difficulty included")
+    option("--confidence", type=float, default=0.95, help="of the verdict and of every interval")
+    option("--compare", metavar="MODEL|URL", help="ask the same prompts there too: is it the model or the server?")
+    option("--compare-model", dest="compare_name", metavar="NAME", help="name of the model there; --model if not given")
+    option("--output", type=Path, default=Path("audit"), help="folder of the report and of all answers; ./audit")
+    option("--seed", type=_natural, default=0, help="of words, order and positions")
+    option("--dry-run", action="store_true", help="say what it would cost and stop")
+    option("--dtype", default="float32", choices=["float32", "bfloat16"], help="of a model loaded here")
+    option("--device", default="cpu", help="of a model loaded here: cpu or cuda")
+    option("--logprobs", type=_natural, default=1, help="top tokens that a server is asked for; 0 where it gives none")
+    option("--extra", help='JSON added to every request, such as {"cache_prompt": false}')
+    option("--concurrency", type=positive, default=8, help="requests in flight")
     parser.set_defaults(run=audit, positional=(), config=None, log=None)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import gc
 import logging
 import os
@@ -16,7 +15,7 @@ from types import ModuleType
 
 from weakspots.cli import audit
 from weakspots.config import PADDINGS, load, schema
-from weakspots.errors import UserError
+from weakspots.errors import UserError, is_disk_full
 from weakspots.machine import gpus, processes
 from weakspots.machine.allocator import keep_freed_memory
 from weakspots.stages import (
@@ -159,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"[{name}] stopped", file=sys.stderr)
         return 130
     except Exception as error:
-        if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error):
+        if is_disk_full(error):
             print(f"[{name}] error: the disk is full: free some space and run the same again", file=sys.stderr)
             _log.debug("the disk is full", exc_info=True)
             return 1

@@ -3,11 +3,11 @@
 from weakspots.config.corpus import (
     BytePairTokenizer,
     Corpus,
+    CurriculumStage,
     HubSource,
     LocalSource,
     PretrainedTokenizer,
     RecallSource,
-    Stage,
     Training,
     WordTokenizer,
 )
@@ -22,6 +22,7 @@ __all__ = [
     "BytePairTokenizer",
     "Config",
     "Corpus",
+    "CurriculumStage",
     "Cycling",
     "Deepseek",
     "HubSource",
@@ -30,7 +31,6 @@ __all__ = [
     "Lookup",
     "PretrainedTokenizer",
     "RecallSource",
-    "Stage",
     "Statistics",
     "Theory",
     "Training",

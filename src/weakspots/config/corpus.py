@@ -58,7 +58,7 @@ class PretrainedTokenizer(Section):
     path: str
 
 
-class Stage(Section):
+class CurriculumStage(Section):
     """One stage of the training data: sequences of one length, until the loss is low enough or the steps are used up.
 
     `records` is for the recall source only. The last stage goes on to the end of training.
@@ -120,7 +120,7 @@ class Corpus(Section):
     tokenizer: Annotated[WordTokenizer | BytePairTokenizer | PretrainedTokenizer, Field(discriminator="kind")]
     seed: int = 0
     shard_tokens: int = Field(2_000_000, ge=1024, description="tokens per shard file")
-    stages: list[Stage] = Field(min_length=1)
+    stages: list[CurriculumStage] = Field(min_length=1)
     training: Training
     models: Literal["all"] | list[str] = "all"
 

@@ -9,8 +9,11 @@ from pydantic import Field, model_validator
 from weakspots.config.corpus import Training
 from weakspots.config.section import Section, without_nulls
 
-STAGES = ("needle", "code_completion", "layer_knockout")
+TESTS = ("needle", "code_completion", "layer_knockout")
 """What a model is asked: sections of the configuration, and the names of the tables."""
+
+STAGES = TESTS
+"""The earlier name, until the rooms `claims` and `explorer` use the one above."""
 
 
 class Endpoint(Section):
@@ -59,7 +62,7 @@ class DeepseekModel(Section):
     dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights in folder")
     prompts_per_residue: int | None = Field(None, ge=1, description="instead of needle.prompts_per_residue")
     stand_in: StandInShape | None = Field(
-        None, description="a tiny model of the same kind, trained here; none of theirs"
+        None, description="a tiny model of the same kind, trained here; DeepSeek's own models have none"
     )
 
     @property
@@ -193,10 +196,10 @@ class Deepseek(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Deepseek:
         modulus = self.needle.modulus
-        for stage in STAGES:
-            for model in getattr(self, stage).models:
+        for test in TESTS:
+            for model in getattr(self, test).models:
                 if model not in self.models:
-                    raise ValueError(f"{stage}.models names {model!r}, which is not among models: add it there")
+                    raise ValueError(f"{test}.models names {model!r}, which is not among models: add it there")
         for name, row in self.models.items():
             if row.stride is not None and modulus % row.stride:
                 raise ValueError(f"needle.modulus {modulus} is no multiple of models.{name}.stride {row.stride}")
@@ -212,9 +215,9 @@ class Deepseek(Section):
             raise ValueError("layer_knockout.seed is needle.seed, so prompts would be calibrated and evaluated on")
         return self
 
-    def run(self, stage: str) -> list[str]:
-        """Ids of the models that `stage` asks and that there is a backend for, in the table's order."""
-        return [name for name, row in self.models.items() if name in getattr(self, stage).models and row.is_run]
+    def run(self, test: str) -> list[str]:
+        """Ids of the models that `test` is put to and that there is a backend for, in the table's order."""
+        return [name for name, row in self.models.items() if name in getattr(self, test).models and row.is_run]
 
     def prompts_per_residue(self, model: str) -> int:
         """How many needle prompts a residue has for `model`."""

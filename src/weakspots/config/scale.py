@@ -20,7 +20,7 @@ from weakspots.config.section import Section, without_nulls
 from weakspots.config.theory import Theory
 from weakspots.errors import UserError
 from weakspots.files.atomic import writing
-from weakspots.model_table import ModelRow
+from weakspots.model_table import TableRow
 from weakspots.task.records import animals
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -45,7 +45,7 @@ class Config(Section):
 
     scale: str = Field(pattern=r"^[a-z0-9_-]+$", description="name of the scale; results go to results/<scale>/")
     backbone: Backbone
-    models: dict[Id, ModelRow]
+    models: dict[Id, TableRow]
     corpora: dict[Id, Corpus]
     lookup: Lookup
     knockout: Knockout = Knockout()
@@ -129,11 +129,8 @@ class Config(Section):
                     f"corpora.{self.lookup.corpus}.models or remove the name"
                 )
             row = self.models[model]
-            if not row.can_cycle:
-                raise ValueError(
-                    f"cycling.models {model} cannot be cycled (window {row.window}, stride {row.stride}, "
-                    f"gate {row.gate}): name models with window = stride and a learned gate"
-                )
+            if reason := row.why_not_cycled():
+                raise ValueError(f"cycling.models {model} cannot be cycled: {reason}")
             if unmoved := [shift for shift in cycling.shifts if shift % row.window == 0]:
                 raise ValueError(f"cycling.shifts {unmoved} leave {model} (window {row.window}) as it is: remove them")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import logging
@@ -17,6 +16,8 @@ from tokenizers import Encoding
 from weakspots.data.document import Document
 from weakspots.data.shards import INDEX, read_index
 from weakspots.data.tokenization import Encoder, Tokens
+from weakspots.files.atomic import writing
+from weakspots.files.hashes import sha256_of
 
 _BATCH_CHARACTERS = 1 << 19
 """Characters encoded at a time, per thread: enough for all to be busy, little enough to hold in memory."""
@@ -143,11 +144,10 @@ def _drop_unfinished_line(index: Path) -> None:
 
 
 def _write_array(path: Path, array: np.ndarray) -> dict:
-    """Write a .npy file under another name and move it into place; returns its size and hash."""
+    """Write a .npy file, whole or not at all; returns its size and hash."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     content = buffer.getbuffer()
-    unfinished = path.with_name(f".{path.name}.partial")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    with writing(path) as unfinished:
+        unfinished.write_bytes(content)
+    return {"bytes": len(content), "sha256": sha256_of(content)}

@@ -12,7 +12,6 @@ starts over at the first training document; a stage whose text runs out has fewe
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -28,6 +27,8 @@ from weakspots.data.packing import write_shards
 from weakspots.data.shards import INDEX
 from weakspots.data.tokenization import Encoder, build_tokenizer
 from weakspots.errors import UserError
+from weakspots.files.atomic import building, writing
+from weakspots.files.hashes import config_hash, sha256, sha256_of
 
 MANIFEST = "manifest.json"
 
@@ -108,7 +109,7 @@ def _prepare(corpus: Corpus, name: str, output: Path, workers: int, accept: Acce
         "files": files | _measure(output, f"*/{INDEX}"),
     }
     # One hash for everything: what a tracked run names as its data set.
-    manifest["digest"] = hashlib.sha256(json.dumps(manifest["files"], sort_keys=True).encode()).hexdigest()
+    manifest["digest"] = sha256_of(json.dumps(manifest["files"], sort_keys=True).encode())
     _write_json(output / MANIFEST, manifest)
     return manifest
 
@@ -122,13 +123,15 @@ def _begin(output: Path, manifest: dict) -> None:
     found = json.loads(path.read_text())
     if any(found.get(key) != value for key, value in manifest.items()):
         raise UserError(f"{output} holds data of another corpus or configuration: remove it or choose another folder")
+    for torn in output.rglob(".*.partial*"):  # files that a killed call was about to write
+        if torn.is_file():
+            torn.unlink()
 
 
 def _tokenizer(corpus: Corpus, folder: Path) -> PreTrainedTokenizerFast:
     if not folder.is_dir():
-        unfinished = folder.with_name(f".{folder.name}.partial")
-        build_tokenizer(corpus).save_pretrained(unfinished)
-        os.replace(unfinished, folder)
+        with building(folder, config_hash(corpus.tokenizer)) as unfinished:
+            build_tokenizer(corpus).save_pretrained(unfinished)
     return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
@@ -139,14 +142,12 @@ def _must_fill(found: int, wanted: int, what: str) -> None:
 
 def _measure(output: Path, pattern: str) -> dict[str, dict]:
     """Size and hash of the files that match, by their path in `output`."""
-    contents = {path.relative_to(output).as_posix(): path.read_bytes() for path in sorted(output.glob(pattern))}
     return {
-        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        for name, content in contents.items()
+        path.relative_to(output).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(output.glob(pattern))
     }
 
 
 def _write_json(path: Path, value: dict) -> None:
-    unfinished = path.with_name(f".{path.name}.partial")
-    unfinished.write_text(json.dumps(value, indent=2) + "\n")
-    os.replace(unfinished, path)
+    with writing(path) as unfinished:
+        unfinished.write_text(json.dumps(value, indent=2) + "\n")

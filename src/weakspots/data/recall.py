@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from weakspots.config import RecallSource, Stage
+from weakspots.config import CurriculumStage, RecallSource
 from weakspots.data.document import Document
 from weakspots.task.records import animals, compositions, lay_out, names, shuffles
 
@@ -49,7 +49,9 @@ def recall_block(
     return np.hstack([body, np.stack(pairs, axis=2).reshape(BLOCK, -1)]), answers
 
 
-def recall_documents(source: RecallSource, stage: Stage, seed: tuple[int, ...], start: int) -> Iterator[Document]:
+def recall_documents(
+    source: RecallSource, stage: CurriculumStage, seed: tuple[int, ...], start: int
+) -> Iterator[Document]:
     """The endless stream of documents of `stage.length - 1` words, from document `start` on.
 
     Document i depends on `seed` and i alone.

@@ -87,11 +87,6 @@ class Sequences:
         name = next(name for name in self._lines[shard]["files"] if name.split(".")[1] == "tokens")
         return f"{self.folder / name} at token {offset}"
 
-    def document_starts(self) -> np.ndarray:
-        """Where the documents start in the stream of tokens, int64 [documents]."""
-        begins = np.concatenate([[0], self._ends[:-1]])
-        return np.concatenate([self._shard(n)["documents"] + begin for n, begin in enumerate(begins)])
-
     def _shard(self, number: int) -> dict[str, np.ndarray]:
         if number not in self._open:
             arrays = {}

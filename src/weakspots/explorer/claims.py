@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from weakspots.analysis.results import Results
-from weakspots.claims import published_claims
-from weakspots.claims.evidence import FIGURES, KINDS
+from weakspots.claims import catalogue, kinds
+from weakspots.claims.kinds import Kind
 from weakspots.config import load
 from weakspots.config.deepseek import STAGES as DEEPSEEK
 from weakspots.explorer.plain import number
@@ -24,10 +24,10 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
     if not path.exists():
         return None
     frame, corpus = tables.read(path, "claims"), load(layout.config).lookup.corpus
-    kinds = {claim.id: kind for kind, claims in KINDS.items() for claim in claims}
     found = []
     for name, rows in frame.groupby("claim", sort=False):
-        kind = kinds.get(name)
+        claim = catalogue.find(name)  # None for one that this version does not know
+        kind = claim and claim.kind
         whole = rows[rows["model"].isna()].iloc[0]
         found.append(
             {
@@ -35,16 +35,16 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
                 "section": whole["section"],
                 "text": whole["text"],
                 **_verdict(whole),
-                "published": published_claims.of(name),
-                "figures": _links(layout, (layout.figure(figure, "png") for figure in FIGURES.get(kind, ()))),
-                "tables": _links(layout, map(layout.theory, THEORY)) if kind == "theory" else [],
+                "published": claim.published() if claim and claim.published else None,
+                "figures": _links(layout, (layout.figure(figure, "png") for figure in (kind.figures if kind else ()))),
+                "tables": _links(layout, map(layout.theory, THEORY)) if kind == kinds.THEORY else [],
                 "parts": [
                     {
                         "model": part["model"],
                         "label": _label(results, kind, part["model"]),
-                        "padding": part["padding"] if isinstance(part["padding"], str) else None,
+                        "padding": _padding(part),
                         **_verdict(part),
-                        "published": published_claims.of_part(kind, part["model"], part["padding"]),
+                        "published": kind and kind.published(part["model"], _padding(part)),
                         "table": next(iter(_links(layout, _table(layout, corpus, kind, part))), None),
                     }
                     for _, part in rows[rows["model"].notna()].iterrows()
@@ -54,9 +54,9 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
     return found
 
 
-def _label(results: Results, kind: str | None, model: str) -> str | None:
+def _label(results: Results, kind: Kind | None, model: str) -> str | None:
     """A run's name; None for what is no run, such as a shape of the theory."""
-    if kind in DEEPSEEK:
+    if kind and kind.name in DEEPSEEK:
         return results.deepseek[model].label if model in results.deepseek else None
     return results.models[model].label() if model in results.models else None
 
@@ -72,16 +72,20 @@ def _verdict(row: pd.Series) -> dict:
     }
 
 
-def _table(layout: Layout, corpus: str, kind: str | None, part: pd.Series) -> list[str]:
+def _table(layout: Layout, corpus: str, kind: Kind | None, part: pd.Series) -> list[str]:
     """The table that this part is judged by, if it is one of a model's."""
-    model, padding = part["model"], part["padding"]
-    if kind in ("lookup", "knockout") and isinstance(padding, str):
-        return [getattr(layout, kind)(model, padding)]
-    if kind in DEEPSEEK:
-        return [layout.deepseek(model, kind)]
-    if kind == "gates":
+    model, padding = part["model"], _padding(part)
+    if kind in (kinds.LOOKUP, kinds.KNOCKOUT) and padding is not None:
+        return [getattr(layout, kind.name)(model, padding)]
+    if kind and kind.name in DEEPSEEK:
+        return [layout.deepseek(model, kind.name)]
+    if kind == kinds.GATES:
         return [layout.gates(corpus, model)]
-    return [layout.cycling(model)] if kind == "cycling" else []
+    return [layout.cycling(model)] if kind == kinds.CYCLING else []
+
+
+def _padding(part: pd.Series) -> str | None:
+    return part["padding"] if isinstance(part["padding"], str) else None
 
 
 def _links(layout: Layout, paths: Iterable[str]) -> list[str]:

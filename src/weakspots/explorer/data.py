@@ -43,7 +43,7 @@ def about(results: Results, model: str, row: ModelRow) -> dict:
         "window": row.window if row.compressed else None,
         "stride": row.period,
         "kvHeads": row.kv_heads,
-        "gate": row.gate if row.compressed else None,
+        "gate": row.gate_kind,
         "tied": row.tied,
         "like": results.full_attention_like(model) if row.compressed else None,
         "losses": losses,

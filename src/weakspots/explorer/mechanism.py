@@ -55,7 +55,7 @@ def gate_statistics(results: Results) -> dict[str, dict]:
             "scores": [numbers(scores["score"]) for _, scores in last.groupby(by_gate)],
             "preferences": [numbers(part["preference"]) for _, part in preferences.groupby(by_gate)],
             "phases": [number(part["static"].iloc[0]) for _, part in preferences.groupby(by_gate)],
-            "lead": gate_preferences.Memory.of(row).lead,
+            "lead": row.geometry(0).lead,
         }
     return found
 

@@ -64,12 +64,10 @@ def count(results: Results) -> pd.DataFrame:
             entry |= {"following": int(following.sum()), "low": float(low), "high": float(high)}
             entry |= {"second_on_top": on_top, "n": len(table), "phases": ", ".join(map(str, phases))}
             entry |= {"code": table["source"].iloc[0]}
-        for name, known in (
-            ("following", paper_numbers.FOLLOWING),
-            ("second_on_top", paper_numbers.SECOND_ON_TOP),
-        ):
-            if model in known:
-                entry |= {f"paper_{name}": known[model][0], "paper_n": known[model][1]}
+        if theirs := paper_numbers.following().get(model):
+            entry |= {"paper_following": theirs.part, "paper_n": theirs.whole}
+        if theirs := paper_numbers.second_on_top().get(model):
+            entry |= {"paper_second_on_top": theirs.part, "paper_n": theirs.whole}
         rows.append(entry)
     whole = ["following", "second_on_top", "n", "paper_following", "paper_second_on_top", "paper_n"]
     order = [*_ABOUT, "period", "following", "low", "high", *whole[1:3], "phases", "code", *whole[3:]]

@@ -60,7 +60,7 @@ def measure(results: Results) -> pd.DataFrame:
 
 def _has_scalar_gate(row: ModelRow) -> bool:
     """Uniform averaging has no learned gate, and vector gates score every channel on its own."""
-    return row.compressed and row.gate == "scalar"
+    return row.gate_kind == "scalar"
 
 
 def _traced_layers(last: pd.DataFrame) -> list[int]:

@@ -36,7 +36,7 @@ def measure(results: Results) -> pd.DataFrame:
     parts = []
     for model, padding in figure_3.knocked_out(results):
         row = results.models[model]
-        if padding != PADDING or model not in results.gates or row.gate == "uniform":
+        if padding != PADDING or model not in results.gates or row.gate_kind in (None, "uniform"):
             continue
         last = gate_preferences.final(results.gates[model])
         preferences = gate_preferences.by_phase(last, row)

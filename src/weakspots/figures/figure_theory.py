@@ -13,18 +13,18 @@ from weakspots.analysis import trained_heads
 from weakspots.analysis.results import Results
 from weakspots.errors import UserError
 from weakspots.figures import style, theory_panels
-from weakspots.files.theory_columns import COLUMNS
+from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.statistics import wilson
 from weakspots.theory.coverage import GROUP
 
 
 def measure(results: Results) -> dict[str, pd.DataFrame]:
     """The theory's tables by name. Raises UserError if one is missing."""
-    if missing := [name for name in COLUMNS if name not in results.theory]:
+    if missing := [name for name in THEORY_TABLES if name not in results.theory]:
         raise UserError(
             f"the scale {results.scale} lacks theory tables ({', '.join(missing)}): run `snakemake theory` first"
         )
-    return {name: results.theory[name] for name in COLUMNS}
+    return {name: results.theory[name] for name in THEORY_TABLES}
 
 
 def beside_trained_models(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -112,7 +112,7 @@ def tick_layers(axes: Axes, layers: Sequence[int], most: int = 8) -> None:
 
 
 def every(count: int, most: int) -> int:
-    """Every how manieth of `count` ticks to show so that they are at most `most`: 1, 2, 4, 8, ..."""
+    """One tick in how many is shown, so that of `count` at most `most` are: 1, 2, 4, 8, ..."""
     return 1 if count <= most else 2 * every(-(-count // 2), most)
 
 
@@ -157,13 +157,15 @@ def heading(figure: Figure, title: str, *subtitle: str) -> None:
 LINE = 0.145
 """Height of a line of a run's name."""
 
+_PER_INCH = 14  # characters of a run's name in an inch, as `name_run` writes it
+
 
 def wrapped(label: str, width: float) -> str:
     """A run's name in as many lines as it needs in so many inches; the parts of the name stay whole."""
     lines = [""]
     for part in label.split(" · "):
         longer = f"{lines[-1]} · {part}" if lines[-1] else part
-        lines = [*lines[:-1], longer] if len(longer) <= 14 * width else [*lines, part]
+        lines = [*lines[:-1], longer] if len(longer) <= _PER_INCH * width else [*lines, part]
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from weakspots.analysis import paper_numbers
 from weakspots.analysis.results import Results
 from weakspots.figures.style import PADDING_NAMES
+from weakspots.files import markdown
 from weakspots.files.atomic import writing
 from weakspots.statistics import LEVEL
 
@@ -81,15 +82,14 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 def to_markdown(text: pd.DataFrame) -> str:
     """A table of text in Markdown, with a header row."""
-    rows = [text.columns, ["---"] * len(text.columns), *text.itertuples(index=False)]
-    return "".join("| " + " | ".join(str(cell).replace("|", r"\|") for cell in row) + " |\n" for row in rows)
+    return "\n".join(markdown.table(text.columns, text.itertuples(index=False))) + "\n"
 
 
-def save(table: pd.DataFrame, csv: str | Path, markdown: str | Path) -> None:
-    """Write `measure`'s table to `csv` in full precision and to `markdown` as a reader wants it."""
+def save(table: pd.DataFrame, csv: str | Path, page: str | Path) -> None:
+    """Write `measure`'s table to `csv` in full precision and to `page`, in Markdown, as a reader wants it."""
     with writing(csv) as path:
         table.to_csv(path, index=False)
-    with writing(markdown) as path:
+    with writing(page) as path:
         path.write_text(to_markdown(readable(table)))
 
 

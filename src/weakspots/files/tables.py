@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from weakspots.errors import UserError
 from weakspots.files.atomic import writing
-from weakspots.files.theory_columns import COLUMNS as THEORY
+from weakspots.files.theory_columns import THEORY_TABLES
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             "per_window": pa.float32(),
         }
     ),
-    **{f"theory_{name}": _schema(*columns) for name, columns in THEORY.items()},
+    **{f"theory_{name}": _schema(*columns) for name, columns in THEORY_TABLES.items()},
     # One row per needle prompt. mapping: its number within its residue; position: the target key's token index modulo
     # the needle's modulus; target_position: that index. Rank and log-probability are null where the server did not say.
     "needle": _schema(

@@ -7,7 +7,7 @@ import pyarrow as pa
 _Columns = dict[str, pa.DataType]
 
 # Required columns, then those that may hold missing values.
-COLUMNS: dict[str, tuple[_Columns, _Columns]] = {
+THEORY_TABLES: dict[str, tuple[_Columns, _Columns]] = {
     # One row per point of the loss of one head, S = 3: key weights (u, 1 - u, 0), value weights (0, w, 1 - w).
     "landscape": (
         {"u": pa.float64(), "w": pa.float64(), "loss": pa.float64()},
@@ -169,3 +169,6 @@ COLUMNS: dict[str, tuple[_Columns, _Columns]] = {
     ),
 }
 """By name of the table, as `theory.compute.compute` names them."""
+
+COLUMNS = THEORY_TABLES
+"""The earlier name, until the room `explorer` uses the one above."""

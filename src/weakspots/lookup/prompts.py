@@ -63,11 +63,6 @@ def words_in_use(corpus: Corpus) -> tuple[list[str], list[str]]:
     return animals, names
 
 
-def prompt_length(lookup: Lookup) -> int:
-    """T, the number of tokens of every prompt, the end-of-text token included."""
-    return 1 + 2 * lookup.records + _filler_words(lookup) + 2 * lookup.demonstrations + 1
-
-
 def prompts(lookup: Lookup, padding: str, keys: list[str], values: list[str]) -> PromptSet:
     """Every mapping of `lookup` at every position, grouped by mapping; N = mappings * modulus.
 

@@ -24,7 +24,7 @@ from weakspots.config import Config
 from weakspots.lookup.prompts import PromptSet, prompts, words_in_use
 from weakspots.lookup.score import batches, rank_and_probability, table, tokenize
 from weakspots.mechanism.knockout import calibrate, columns
-from weakspots.model.cache import CompressedLayer, Pair, new_cache
+from weakspots.model.cache import CompressedLayer, Pair
 from weakspots.model.loading import load_trained
 from weakspots.model.rotary import Angles
 from weakspots.model.transformer import Attention, WeakSpotsForCausalLM
@@ -62,7 +62,7 @@ def final_states(model: WeakSpotsForCausalLM, tokens: torch.Tensor, means: torch
     The first is that of the model as it is, the others of its `knockouts`, in that order, with `means` `[L, H * D]`.
     """
     length = tokens.shape[1]
-    cache = new_cache(len(model.layers), model.layers[0].attention.memory)
+    cache = model.new_cache()
     model(input_ids=tokens[:, :-1], cache=cache, logits_to_keep=1)
     position = torch.tensor([length - 1], device=tokens.device)
     x = model.embed(tokens[:, -1:])

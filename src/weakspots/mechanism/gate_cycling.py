@@ -22,7 +22,6 @@ from weakspots.lookup import score as lookup
 from weakspots.lookup.prompts import PromptSet, prompts, words_in_use
 from weakspots.model.loading import load_trained
 from weakspots.model.transformer import WeakSpotsForCausalLM
-from weakspots.model_table import ModelRow
 
 
 @contextmanager
@@ -33,9 +32,11 @@ def cycled(model: WeakSpotsForCausalLM, shift: int) -> Iterator[WeakSpotsForCaus
     The gate of offset i is then that of offset (i - shift) mod W. Raises UserError, naming the row, where the model
     cannot be cycled.
     """
-    _check(model.config.model_row())
+    row = model.config.model_row()
+    if reason := row.why_not_cycled():
+        raise UserError(f"{row.label()} cannot be cycled: {reason}")
     compressors = [layer.attention.compressor for layer in model.layers]
-    moved = [gate for part in compressors for gate in (part.gate, part.gate_bias) if gate is not None]
+    moved = [weight for part in compressors for name, weight in part.named_parameters() if name in row.gate_weights]
     before = [gate.detach().clone() for gate in moved]
     try:
         _write(moved, [gate.roll(shift, dims=0) for gate in before])
@@ -73,18 +74,6 @@ def score(
             answered = lookup.score(model, tokenizer, prompts, batch)
         parts.append(answered[["mapping", "position", "correct"]].assign(shift=shift))
     return pd.concat(parts, ignore_index=True)
-
-
-def _check(row: ModelRow) -> None:
-    if row.can_cycle:
-        return
-    if not row.compressed:
-        reason = "full attention has no gates"
-    elif row.gate == "uniform":
-        reason = "its gate is uniform, the same wherever it is moved"
-    else:
-        reason = f"its windows overlap (W = {row.window}, S = {row.stride}), so an offset has no one phase to move to"
-    raise UserError(f"{row.label()} cannot be cycled: {reason}; choose a row with window = stride and a learned gate")
 
 
 @torch.no_grad()

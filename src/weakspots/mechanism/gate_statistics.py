@@ -10,7 +10,8 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from weakspots.attention.compressor import BRANCHES, Compressor
+from weakspots.compressors.base import BRANCHES
+from weakspots.model.compressor import Compressor
 from weakspots.model.transformer import WeakSpotsForCausalLM
 
 COLUMNS = ["layer", "head", "branch", "offset", "score", "static", "per_window"]
@@ -26,7 +27,8 @@ def gate_statistics(model: WeakSpotsForCausalLM, tokens: torch.Tensor) -> pd.Dat
     """Scores of every gate on the windows of `tokens` `[B, T]`: layer, head, branch, offset, score, static, per_window.
 
     `score` is the mean over windows. With one score per channel, channels are averaged after the effective numbers
-    are taken, so that they measure how concentrated a channel is. Empty for full attention. Tied branches have one
+    are taken, so that they measure how concentrated a channel is. Empty where offsets have no
+    scores, as with full attention. Tied branches have one
     gate, listed as the key's. Entries whose window starts before the text are left out.
     """
     seen: dict[int, torch.Tensor] = {}
@@ -38,6 +40,8 @@ def gate_statistics(model: WeakSpotsForCausalLM, tokens: torch.Tensor) -> pd.Dat
 
         def record(module: Compressor, inputs: tuple, number: int = number) -> None:
             scores = module.scores(inputs[0])  # [W, B, N, R, K, g]
+            if scores is None:
+                return
             whole = -(-module.memory.lead // module.memory.stride)
             seen[number] = scores[:, :, whole:].flatten(1, 2)
 

@@ -6,7 +6,7 @@ states of the windows that are still open. So a text of T tokens costs about T /
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -123,6 +123,6 @@ class CompressedLayer(CacheLayerMixin):
             setattr(self, name, getattr(self, name)[indices])
 
 
-def new_cache(layers: int, memory: Memory | None) -> Cache:
-    """An empty cache for a model of `layers` layers; `memory` is None for full attention."""
-    return Cache(layers=[CompressedLayer(memory) if memory else DynamicLayer() for _ in range(layers)])
+def new_cache(memories: Iterable[Memory | None]) -> Cache:
+    """An empty cache for a model whose layers have `memories`, None for full attention."""
+    return Cache(layers=[CompressedLayer(memory) if memory else DynamicLayer() for memory in memories])

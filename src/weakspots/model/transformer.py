@@ -26,14 +26,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from weakspots.attention import choose, naive
-from weakspots.attention.compressor import Compressor
-from weakspots.attention.memory import Memory
 from weakspots.config import Backbone
 from weakspots.model.cache import CompressedLayer, new_cache
+from weakspots.model.compressor import Compressor
 from weakspots.model.elementwise import RMSNorm, rms_norm, swiglu
 from weakspots.model.linear_cross_entropy import linear_cross_entropy
 from weakspots.model.rotary import Angles, Rotary
-from weakspots.model_table import ModelRow
+from weakspots.model_table import ModelRow, model_row
 
 
 class WeakSpotsConfig(PreTrainedConfig):
@@ -85,7 +84,7 @@ class WeakSpotsConfig(PreTrainedConfig):
             rope_base=backbone.rope_base,
             initializer_range=backbone.initial_std,
             max_position_embeddings=context,
-            row=row.model_dump() if row.compressed else row.model_dump(exclude_unset=True),
+            row={**row.model_dump(exclude_unset=not row.compressed), "compressor": row.compressor},
             bos_token_id=end_of_text,
             eos_token_id=end_of_text,
             pad_token_id=end_of_text,
@@ -93,8 +92,8 @@ class WeakSpotsConfig(PreTrainedConfig):
 
     def model_row(self) -> ModelRow:
         """The row of the model table this model was built from."""
-        row = {"attention": "full", "kv_heads": self.num_key_value_heads} if self.row is None else self.row
-        return ModelRow.model_validate(row)
+        row = {"compressor": "none", "kv_heads": self.num_key_value_heads} if self.row is None else self.row
+        return model_row(**row)
 
 
 class Attention(nn.Module):
@@ -110,9 +109,10 @@ class Attention(nn.Module):
         self.query_norm = nn.Parameter(torch.ones(self.width)) if self.row.qk_norm else None
         self.key_norm = nn.Parameter(torch.ones(self.width)) if self.row.qk_norm else None
         self.rotary = Rotary(self.width, self.row.rope_fraction, config.rope_base, self.row.rope_last)
-        self.memory = Memory.of(self.row) if self.row.compressed else None
-        if self.memory:
-            self.compressor = Compressor(self.row, config.hidden_size, self.width)
+        self.memory = None
+        if self.row.compressed:
+            self.compressor = Compressor(self.row, layer, config.hidden_size, self.width)
+            self.memory = self.compressor.memory
             normalised = self.row.qk_norm or self.row.post_norm
             self.entry_norm = nn.Parameter(torch.ones(self.width)) if normalised else None
 
@@ -260,11 +260,7 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         elif isinstance(module, RMSNorm):
             nn.init.ones_(module.weight)
         elif isinstance(module, Compressor):
-            nn.init.normal_(module.payload, std=std)
-            if module.gate is not None:
-                nn.init.normal_(module.gate, std=std)
-            if module.gate_bias is not None:
-                nn.init.zeros_(module.gate_bias)
+            module.reset_parameters(std)
         elif isinstance(module, Attention):
             for scale in (module.query_norm, module.key_norm, getattr(module, "entry_norm", None)):
                 if scale is not None:
@@ -281,6 +277,10 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
     def get_output_embeddings(self) -> nn.Linear:
         """For transformers: the product that gives logits, tied to the embedding."""
         return self.lm_head
+
+    def new_cache(self) -> Cache:
+        """An empty cache for this model."""
+        return new_cache(layer.attention.memory for layer in self.layers)
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -313,12 +313,12 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         cache = past_key_values if cache is None else cache
         if attention_mask is not None and bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
             raise ValueError("padding before a token would move the window boundaries: pad on the right, or not at all")
-        memory = self.layers[0].attention.memory
-        if cache is not None and memory is not None and {type(layer) for layer in cache.layers} != {CompressedLayer}:
+        compressed = self.layers[0].attention.memory is not None
+        if cache is not None and compressed and {type(layer) for layer in cache.layers} != {CompressedLayer}:
             raise TypeError("this cache is for exact keys of every token: pass none, or the one of the last result")
         start = cache.get_seq_length() if cache is not None else 0
         if cache is None and use_cache:
-            cache = new_cache(len(self.layers), memory)
+            cache = self.new_cache()
         positions = torch.arange(start, start + input_ids.shape[1], device=input_ids.device)
         x = self.embed(input_ids)
         angles = self.layers[0].attention.rotary.angles(positions, x.dtype)

@@ -7,11 +7,10 @@ kernels keep no T x T matrix.
 
 from __future__ import annotations
 
-from weakspots.attention.memory import Memory
 from weakspots.config import Backbone
 from weakspots.model.linear_cross_entropy import BUDGET
 from weakspots.model_table import ModelRow
-from weakspots.planning.counts import branches, gate_scores, parameters_by_part
+from weakspots.planning.counts import memories, parameters_by_part
 
 FLOAT = 4
 """Bytes of a float32 number: weights, gradients, moments, the residual stream, norms and softmaxes."""
@@ -29,7 +28,7 @@ def state_bytes(row: ModelRow, backbone: Backbone, vocabulary: int, precision: s
     gradients  4
     moments    8, AdamW's two
     copies     2 per number of a matrix, which autocast keeps in bfloat16 from forward to backward pass; and the maps of
-               the compressor, joined and laid out by offset for one product: p L W E R K (D + g)
+               the compressor, joined and laid out by offset for one product: p L W E J (D + g)
 
     With more than one process, the buckets in which gradients are averaged take 4 bytes per parameter more.
     """
@@ -38,9 +37,10 @@ def state_bytes(row: ModelRow, backbone: Backbone, vocabulary: int, precision: s
     copies = 0
     if product < FLOAT:
         copies += product * (count - parts["norms"] - parts["compressor"])
-    if row.compressed and (product < FLOAT or row.gate != "uniform"):  # a uniform gate leaves nothing to join
-        per_entry = branches(row) * row.kv_heads * (backbone.head_width + gate_scores(row, backbone))
-        copies += product * backbone.layers * row.window * backbone.width * per_entry
+    gates = row.gate_scores(backbone.head_width)
+    if product < FLOAT or gates:  # without a gate there is nothing to join
+        maps = sum(memory.window for memory in memories(row, backbone)) * backbone.width
+        copies += product * maps * row.pooled * (backbone.head_width + gates)
     return {"weights": FLOAT * count, "gradients": FLOAT * count, "moments": 2 * FLOAT * count, "copies": copies}
 
 
@@ -51,7 +51,7 @@ def layer_bytes(row: ModelRow, backbone: Backbone, length: int, precision: str) 
     projections  p (H + 2K) D + p (H + K) D: query, key and value; query and key once more, rotated. With query-key norm
                  also 4 (H + K) D, normalised, and in bfloat16 as much again, what the norm read in float32
     attention    p H D + 4 H: what the heads read, and a normaliser for each
-    compressor   N / T (p W E + p W R K (D + g) + 4 W R K g + (4 + 2 p) R K D): the windows' hidden states, their
+    compressor   N / T (p W E + p W J (D + g) + 4 W J g + (4 + 2 p) J D): the windows' hidden states, their
                  payloads and gate logits, the gates, and the pooled entries, normalised and rotated
     mlp          4 p M: both halves, the activated half, and their product
     """
@@ -60,17 +60,15 @@ def layer_bytes(row: ModelRow, backbone: Backbone, length: int, precision: str) 
     projections = product * (2 * heads + 3 * row.kv_heads) * channels
     if row.qk_norm:
         projections += FLOAT * (heads + row.kv_heads) * channels * (2 if product < FLOAT else 1)
-    compressor = 0.0
-    if row.compressed:
-        pooled, gates = branches(row) * row.kv_heads, gate_scores(row, backbone)
-        per_offset = product * (width + pooled * (channels + gates)) + FLOAT * pooled * gates
-        per_entry = row.window * per_offset + (FLOAT + 2 * product) * pooled * channels
-        compressor = per_entry * Memory.of(row).entry_count(length) / length
+    pooled, gates = row.pooled, row.gate_scores(channels)
+    per_offset = product * (width + pooled * (channels + gates)) + FLOAT * pooled * gates
+    entries, windows = (FLOAT + 2 * product) * pooled * channels, memories(row, backbone)
+    compressor = sum((memory.window * per_offset + entries) * memory.entry_count(length) for memory in windows)
     return {
         "norms": 2 * width * (2 * FLOAT + product),
         "projections": projections,
         "attention": heads * (product * channels + FLOAT),
-        "compressor": compressor,
+        "compressor": compressor / (length * backbone.layers),
         "mlp": 4 * product * backbone.mlp_width,
     }
 

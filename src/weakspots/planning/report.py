@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from weakspots.config import Config
+from weakspots.files import markdown
 from weakspots.planning.costs import Assumptions, CorpusPlan
 from weakspots.planning.legend import legend
 
@@ -15,7 +16,7 @@ _GIB, _GB = 1 << 30, 1e9
 _Table = tuple[list[str], list[list[str]]]
 
 
-def report(config: Config, plans: Sequence[CorpusPlan], assumptions: Assumptions, markdown: bool = False) -> str:
+def report(config: Config, plans: Sequence[CorpusPlan], assumptions: Assumptions, as_markdown: bool = False) -> str:
     """The whole report, plain text for a terminal or Markdown."""
     shape = config.backbone
     heading = (
@@ -25,7 +26,7 @@ def report(config: Config, plans: Sequence[CorpusPlan], assumptions: Assumptions
     blocks = [_prose(heading)]
     for plan in plans:
         blocks += [_prose(_training(plan, assumptions))]
-        blocks += [_table(*table, markdown) for table in (_compute(plan, assumptions), _memory(plan), _disk(plan))]
+        blocks += [_table(*table, as_markdown) for table in (_compute(plan, assumptions), _memory(plan), _disk(plan))]
     blocks += [
         _prose(_totals(plans, assumptions)),
         "\n".join(_prose(line, "- ") for line in legend(plans, assumptions)),
@@ -104,23 +105,14 @@ def _totals(plans: Sequence[CorpusPlan], assumptions: Assumptions) -> str:
     )
 
 
-def _table(columns: list[str], rows: list[list[str]], markdown: bool) -> str:
+def _table(columns: list[str], rows: list[list[str]], as_markdown: bool) -> str:
     """Words to the left, numbers to the right."""
-    left = {0, 1} if columns[1] == "label" else {0}
-    widths = [max(len(row[column]) for row in [columns, *rows]) for column in range(len(columns))]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.ljust(width) if number in left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return f"| {' | '.join(padded)} |" if markdown else "  ".join(padded).rstrip()
-
-    rule = [
-        "-" * width if number in left or not markdown else "-" * (width - 1) + ":"
-        for number, width in enumerate(widths)
-    ]
-    return "\n".join(line(cells) for cells in [columns, rule, *rows])
+    numbers = range(2 if columns[1] == "label" else 1, len(columns))
+    if as_markdown:
+        return "\n".join(markdown.table(columns, rows, numbers, equal_widths=True))
+    header, *lines = markdown.padded([columns, *rows], numbers)
+    rule = ["-" * len(cell) for cell in header]
+    return "\n".join("  ".join(cells).rstrip() for cells in (header, rule, *lines))
 
 
 def _prose(text: str, bullet: str = "") -> str:

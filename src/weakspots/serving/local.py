@@ -16,7 +16,7 @@ from weakspots.model.loading import load, version
 from weakspots.serving.answers import Answer, Prompt
 from weakspots.serving.prefill import next_token_logits
 
-_CHUNK = 2048
+CHUNK = 2048
 """Tokens of a prompt that are read at a time; longer prompts go through the model's cache."""
 
 
@@ -103,8 +103,8 @@ class Local:
     @torch.inference_mode()
     def _batch(self, prompts: Sequence[Prompt], length: int) -> list[Answer]:
         tokens = torch.tensor([list(ids) for _, ids in prompts], device=self._model.device)  # [B, T]
-        if length > _CHUNK:  # one pass would need memory for all pairs of tokens
-            logits = next_token_logits(self._model, tokens, _CHUNK).float()
+        if length > CHUNK:  # one pass would need memory for all pairs of tokens
+            logits = next_token_logits(self._model, tokens, CHUNK).float()
         else:
             logits = self._model(input_ids=tokens, logits_to_keep=1, use_cache=False).logits[:, -1].float()
         logprobs = logits.log_softmax(dim=-1)  # [B, vocabulary]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from pydantic_core import from_json, to_json
 
 from weakspots.errors import UserError
+from weakspots.files.hashes import sha256_of
 from weakspots.serving.answers import Answer, Backend, Prompt
 from weakspots.serving.checks import check_length
 
@@ -40,7 +40,7 @@ def ask_all(backend: Backend, prompts: Sequence[Prompt], path: str | Path) -> li
     if len(asked) < len(prompts):
         raise ValueError("prompts asked together must have different keys")
     path = Path(path)
-    with _opened(path) as file:
+    with opened(path) as file:
         answers = _read(file, asked, path)
         todo = [prompt for prompt in prompts if prompt[0] not in answers]
         if answers:
@@ -59,13 +59,15 @@ def ask_all(backend: Backend, prompts: Sequence[Prompt], path: str | Path) -> li
 
 def _asked(name: str, ids: Sequence[int]) -> str:
     """Short hash of what a prompt is and whom it is put to."""
-    digest = hashlib.sha256(f"{name}\0".encode())
-    digest.update(np.asarray(ids, dtype="<i8").tobytes())
-    return digest.hexdigest()[:16]
+    return sha256_of(f"{name}\0".encode() + np.asarray(ids, dtype="<i8").tobytes())[:16]
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The file of answers, open to read and to add to, and locked: nobody else can open it like this meanwhile.
+
+    Raises UserError where it cannot be written, and where another process has it.
+    """
     with ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import log
@@ -25,7 +24,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     origin = provenance(settings, "claims", config.statistics.seed)
     with start_job(layout.tracking, "claims", {"statistics": settings["statistics"]}, origin, arguments.reads) as job:
         frame = to_frame(claims.judge(results.read(layout.root)))
-        parquet, markdown = Path(layout.claims("parquet")), Path(layout.claims("md"))
+        parquet, markdown = layout.claims("parquet"), layout.claims("md")
         tables.write(frame, parquet, "claims", origin)
         with writing(markdown) as path:
             path.write_text(to_markdown(frame))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import answers_so_far, deepseek_row, is_run, log, write_answered
@@ -23,7 +22,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
 
     settings = code_completion_settings(config, arguments.model)
     origin = provenance(settings, "code_completion")
-    output = Path(layout.deepseek(arguments.model, "code_completion"))
+    output = layout.deepseek(arguments.model, "code_completion")
     with start_job(layout.tracking, f"code completion {arguments.model}", settings, origin, arguments.reads) as job:
         answers = answers_so_far(output, settings)
         table = code_completion.measure(

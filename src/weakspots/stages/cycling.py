@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import log, must_be_known
@@ -23,7 +22,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     choose.select(config.backend, config.device)
     settings = cycling_settings(config)
     origin = provenance(settings, "cycling", config.lookup.seed)
-    output = Path(layout.cycling(arguments.model))
+    output = layout.cycling(arguments.model)
     with start_job(layout.tracking, f"cycling {arguments.model}", settings, origin, arguments.reads) as job:
         table = gate_cycling.measure(layout.model(config.lookup.corpus, arguments.model), config)
         tables.write(table, output, "cycling", origin)

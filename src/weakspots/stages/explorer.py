@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import log
@@ -25,4 +24,4 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
         size = build(results.read(layout.root), layout, layout.explorer)
         log.info("explorer: %.1f MB, open %s in a browser", size / 1e6, layout.explorer)
         job.log_metrics({"bytes": size})
-        job.log_artifacts(Path(layout.explorer))
+        job.log_artifacts(layout.explorer)

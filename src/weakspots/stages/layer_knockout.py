@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.errors import UserError
@@ -26,7 +25,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
 
     settings = layer_knockout_settings(config, arguments.model)
     origin = provenance(settings, "layer_knockout", config.deepseek.needle.seed)
-    output = Path(layout.deepseek(arguments.model, "layer_knockout"))
+    output = layout.deepseek(arguments.model, "layer_knockout")
     with start_job(layout.tracking, f"layer knockout {arguments.model}", settings, origin, arguments.reads) as job:
         table = layer_knockout.measure(
             config.deepseek, arguments.model, layout.stand_in(arguments.model), config.device

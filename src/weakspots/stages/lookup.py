@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import log, must_be_known
@@ -29,11 +28,9 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     folder = layout.model(config.lookup.corpus, arguments.model)
     paddings = arguments.padding or config.lookup.paddings
     with start_job(layout.tracking, f"lookup {arguments.model}", settings, origin, arguments.reads) as job:
-        written: list[Path] = []
         for padding, asked, table, knocked_out in all_knockouts.measure(folder, config, paddings):
-            written = [Path(layout.lookup(arguments.model, padding)), Path(layout.knockout(arguments.model, padding))]
-            tables.write(table, written[0], "lookup", origin)
-            tables.write(knocked_out, written[1], "knockout", origin)
+            tables.write(table, layout.lookup(arguments.model, padding), "lookup", origin)
+            tables.write(knocked_out, layout.knockout(arguments.model, padding), "knockout", origin)
             accuracy = 100 * statistics.outcomes(table).mean(axis=0)
             summary = {"mean": accuracy.mean(), "worst": accuracy.min(), "gap": accuracy.max() - accuracy.min()}
             log.info(
@@ -44,4 +41,4 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
             job.log_metrics({f"{padding}_accuracy_{key}": float(value) for key, value in summary.items()})
             losses = 100 * (table["correct"].mean() - knocked_out.groupby(["layer", "head"])["correct"].mean())
             job.log_metrics({f"{padding}_lost_layer{layer}_head{head}": lost for (layer, head), lost in losses.items()})
-        job.log_artifacts(*(path.parent for path in written))
+        job.log_artifacts(layout.lookup_folder(arguments.model), layout.knockout_folder(arguments.model))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import answers_so_far, deepseek_row, is_run, log, write_answered
@@ -22,7 +21,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
 
     settings = needle_settings(config, arguments.model)
     origin = provenance(settings, "needle", config.deepseek.needle.seed)
-    output = Path(layout.deepseek(arguments.model, "needle"))
+    output = layout.deepseek(arguments.model, "needle")
     with start_job(layout.tracking, f"needle {arguments.model}", settings, origin, arguments.reads) as job:
         answers = answers_so_far(output, settings)
         table = needle_score.measure(

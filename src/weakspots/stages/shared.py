@@ -44,7 +44,7 @@ def is_run(name: str, row: DeepseekModel) -> bool:
     return row.is_run
 
 
-def answers_so_far(output: Path, settings: dict) -> Path:
+def answers_so_far(output: str, settings: dict) -> Path:
     """The file with the answers so far, an undeclared sibling of the table.
 
     It is named after the settings alone. That an answer in it belongs to a prompt and to a model is checked answer by
@@ -56,10 +56,10 @@ def answers_so_far(output: Path, settings: dict) -> Path:
     return unfinished(output, config_hash(settings))
 
 
-def write_answered(table: DataFrame, output: Path, kind: str, origin: dict[str, str], answers: Path) -> None:
+def write_answered(table: DataFrame, output: str, kind: str, origin: dict[str, str], answers: Path) -> None:
     """Write the table, and remove the answers it was made of and those of earlier settings."""
     from weakspots.files import tables
 
     tables.write(table, output, kind, origin)
-    for stale in {answers, *output.parent.glob(f".{output.name}.*.partial")}:
+    for stale in {answers, *Path(output).parent.glob(f".{Path(output).name}.*.partial")}:
         stale.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     digest = manifest_of(shards)["digest"]
     chosen = stand_in_settings(config, arguments.model)
     origin = provenance(chosen, "stand_in", shape.seed)
-    output = Path(layout.stand_in(arguments.model))
+    output = layout.stand_in(arguments.model)
     with start_job(layout.tracking, f"stand-in {arguments.model}", chosen, origin, arguments.reads) as job:
         job.log_dataset(settings.stand_in.corpus, digest, shards)
         key = config_hash([chosen, stage_digest("stand_in"), digest])

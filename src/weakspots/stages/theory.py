@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from weakspots.config import Config
 from weakspots.stages.shared import log
@@ -21,9 +20,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     settings = theory_settings(config)
     origin = provenance(settings, "theory", config.theory.seed)
     with start_job(layout.tracking, "theory", settings, origin, arguments.reads) as job:
-        written = []
         for name, table in compute(config.theory).items():
-            written.append(Path(layout.theory(name)))
-            tables.write(table, written[-1], f"theory_{name}", origin)
+            tables.write(table, layout.theory(name), f"theory_{name}", origin)
             log.info("%s: %d rows", name, len(table))
-        job.log_artifacts(written[0].parent)
+        job.log_artifacts(layout.theory_folder)

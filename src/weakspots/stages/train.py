@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     corpus, row = config.corpora[arguments.corpus], config.models[arguments.model]
     settings = train_settings(config, arguments.corpus, arguments.model)
     origin = provenance(settings, "train", row.seed)
-    output, shards = Path(layout.model(arguments.corpus, arguments.model)), Path(layout.data(arguments.corpus))
+    output, shards = layout.model(arguments.corpus, arguments.model), Path(layout.data(arguments.corpus))
     manifest = manifest_of(shards)
     key = config_hash([settings, stage_digest("train"), manifest["digest"]])
     choose.select(config.backend, config.device)

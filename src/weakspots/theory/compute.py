@@ -9,7 +9,7 @@ from weakspots.theory import coverage, theorem_1, theorem_2
 
 
 def compute(settings: Theory) -> dict[str, pd.DataFrame]:
-    """The tables of `columns.COLUMNS`, by name.
+    """The tables of `theory_columns.THEORY_TABLES`, by name.
 
     Deterministic: every random case has a seed of its own, which its rows carry. Raises UserError where a flow cannot
     be integrated.

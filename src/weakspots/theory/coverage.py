@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from weakspots.statistics import wilson
+from weakspots.statistics import effective_number, wilson
 from weakspots.theory.cases import streams
 from weakspots.theory.geometry import Seed
-from weakspots.theory.gradient_flow import effective_number
 
 CONCENTRATED = 1.05
 """Effective number of positions up to which a gate counts as on one position."""

@@ -40,17 +40,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.sparse import csr_matrix
-from scipy.special import entr, expit, softmax
+from scipy.special import expit, softmax
 
 from weakspots.errors import UserError
 from weakspots.theory import model
 from weakspots.theory.geometry import Context, Seed
 from weakspots.theory.model import Scales
-
-
-def effective_number(distribution: np.ndarray) -> np.ndarray:
-    """exp of the Shannon entropy over the last axis: 1 for one-hot, S for uniform."""
-    return np.exp(entr(distribution).sum(axis=-1))
 
 
 def initial_scores(
@@ -92,7 +87,7 @@ def common_flow(
         _, keys, values = model.loss_and_gradient(context, scales, gates[:, 0, None], gates[:, 1, None])
         return -rate * _through_softmax(gates, np.stack([keys.sum(axis=1), values.sum(axis=1)], axis=1)).ravel()
 
-    return _integrate(velocity, start, times, tolerance / np.sqrt(len(start)))
+    return integrate(velocity, start, times, tolerance / np.sqrt(len(start)))
 
 
 def initial_token_scores(
@@ -124,7 +119,7 @@ def token_flow(
         gradient = token_loss_and_gradient(context, scales, contexts, flat.reshape(start.shape), places)[1]
         return -(gradient + kappa * gradient.sum(axis=-1, keepdims=True)).ravel()
 
-    return _integrate(velocity, start, times, tolerance)
+    return integrate(velocity, start, times, tolerance)
 
 
 def token_loss_and_gradient(
@@ -161,9 +156,13 @@ def least_weight(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return 1 / excess.sum(axis=-1)
 
 
-def _integrate(
+def integrate(
     velocity: Callable[[float, np.ndarray], np.ndarray], start: np.ndarray, times: np.ndarray, tolerance: float
 ) -> np.ndarray:
+    """[times, ...] what flows by `velocity` (of the time and the flat state) from `start` [...] at time 0.
+
+    `tolerance` is relative. Raises UserError where the flow leaves the range of numbers.
+    """
     with np.errstate(under="ignore"):
         solved = solve_ivp(velocity, (0, times[-1]), start.ravel(), t_eval=times, rtol=tolerance, atol=tolerance * 1e-9)
     if not solved.success:

@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.special import softmax
 
 from weakspots.config.theory import Shape, Theory
+from weakspots.statistics import effective_number
 from weakspots.theory import coverage, geometry, model
 from weakspots.theory import gradient_flow as flow
 from weakspots.theory.cases import scales_of, seed_of, streams
@@ -130,7 +131,7 @@ def _times(
 def _ends(gates: np.ndarray) -> dict[str, np.ndarray]:
     """Columns on every run and head of gates [runs, 2, m, S]."""
     key, concentrated = coverage.chosen(gates)
-    effective = flow.effective_number(gates)
+    effective = effective_number(gates)
     run, head = (index.ravel() for index in np.indices(key.shape))
     return {
         "run": run,
@@ -146,7 +147,7 @@ def _ends(gates: np.ndarray) -> dict[str, np.ndarray]:
 def _escape(scores: np.ndarray, times: np.ndarray) -> np.ndarray:
     """[runs m] when a head's key gate has chosen, between two `times`, for scores [times, runs, 2, m, S]."""
     gates = softmax(scores[:, :, 0], axis=-1)
-    effective, threshold = flow.effective_number(gates), np.sqrt(gates.shape[-1] - 1)
+    effective, threshold = effective_number(gates), np.sqrt(gates.shape[-1] - 1)
     reached = effective <= threshold
     after = reached.argmax(axis=0)
     before = np.maximum(after - 1, 0)
@@ -171,8 +172,8 @@ def _concentration(scores: np.ndarray, contexts: np.ndarray, times: np.ndarray) 
     parts = []
     for time, at in zip(times, scores, strict=True):
         gates = flow.token_gates(at, contexts)  # [2, M, L, m, S]
-        static = flow.effective_number(gates.mean(axis=(1, 2)))
-        per_window = flow.effective_number(gates).mean(axis=(1, 2))
+        static = effective_number(gates.mean(axis=(1, 2)))
+        per_window = effective_number(gates).mean(axis=(1, 2))
         branch, head = (index.ravel() for index in np.indices(static.shape))
         columns = {"head": head, "branch": np.array(["key", "value"])[branch]}
         parts.append(

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from weakspots.config import Stage
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
 
@@ -40,11 +38,11 @@ class Part:
 
 
 class Batches:
-    """Batches of one stage in a seeded order that is new in every epoch."""
+    """Batches of `sequences`, those of stage `number`, in a seeded order that is new in every epoch."""
 
-    def __init__(self, folder: Path, stage: Stage, number: int, batch_tokens: int, seed: int, answers_only: bool):
-        self.sequences = Sequences(folder, stage.length)
-        self.size = min(batch_tokens // stage.length, len(self.sequences))
+    def __init__(self, sequences: Sequences, number: int, batch_tokens: int, seed: int, answers_only: bool):
+        self.sequences = sequences
+        self.size = min(batch_tokens // sequences.length, len(sequences))
         self.seed, self.number, self.answers_only = seed, number, answers_only
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 

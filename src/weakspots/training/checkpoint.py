@@ -6,7 +6,6 @@ Weights and optimiser moments are safetensors, everything else JSON. A checkpoin
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -17,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from weakspots.errors import UserError
+from weakspots.errors import UserError, is_disk_full
 from weakspots.files.hashes import sha256
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim
             _to_disk(path)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(partial, ignore_errors=True)
-        if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
+        if not is_disk_full(error):
             raise
         kept = f"the one of step {_step(_all(folder)[-1])} is kept" if _all(folder) else "there is none before it"
         raise UserError(

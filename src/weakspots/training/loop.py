@@ -12,12 +12,12 @@ import torch
 from accelerate import Accelerator
 from transformers import AutoTokenizer, PreTrainedModel
 
-from weakspots.config import Backbone, Corpus
+from weakspots.config import Backbone, Corpus, Training
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
 from weakspots.machine import device as devices
 from weakspots.machine import processes
-from weakspots.mechanism.gate_statistics import COLUMNS
+from weakspots.mechanism import gate_statistics
 from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow
 from weakspots.training import checkpoint, throughput
@@ -52,7 +52,9 @@ def train(
     longest = max(stage.length for stage in corpus.stages)
     shape = WeakSpotsConfig.of(row, backbone, len(tokenizer), tokenizer.eos_token_id, longest)
     model = WeakSpotsForCausalLM(shape)
-    return run(model, row.seed, corpus, data, folder, device, flops_per_token, Observer, publish)
+    observer = Observer(model, Sequences(data / "validation", corpus.stages[-1].length), corpus.training, folder)
+    reported = {"flops_per_token": flops_per_token, "observer": observer, "publish": publish}
+    return run(model, row.seed, corpus, data, folder, device, **reported)
 
 
 def run(
@@ -62,15 +64,16 @@ def run(
     data: Path,
     folder: Path,
     device: str = "cpu",
+    *,
     flops_per_token: float | None = None,
-    observe: type[Observer] | None = None,
+    observer: Observer | None = None,
     publish: Publish = None,
 ) -> dict[str, pd.DataFrame]:
     """Trains a causal language model on the shards in `data` and saves it, with its tokenizer, to `folder`.
 
     `bare` starts from the weights it has; those that need no gradient stay as they are. `seed` orders the sequences.
     Continues from the newest sound checkpoint in `folder`, if there is one. Returns the tables "training" (one row per
-    logged step), "gates" (one row per step that `observe` looks at, gate and offset) and "validation" (one row: loss
+    logged step), "gates" (one row per step that `observer` looks at, gate and offset) and "validation" (one row: loss
     and tokens). On a CPU the result is bit-identical for a seed, interrupted or not.
 
     Under a launcher all processes call this alike, with one `folder` that all of them see; they share every batch, and
@@ -80,8 +83,8 @@ def run(
     disk is full, and when the launcher's processes are not connected.
     """
     training = corpus.training
-    accelerator = _accelerator(device, training.precision)
-    optimizer = _optimizer(bare, corpus)
+    accelerator = accelerator_for(device, training.precision)
+    optimizer = optimizer_for(bare, training)
     record = Record()
     if state := checkpoint.restore(folder, bare, optimizer):
         record = Record.of(state)
@@ -94,27 +97,29 @@ def run(
             layer.compile()
     model, optimizer = accelerator.prepare(bare, optimizer)
     held_out = Sequences(data / "validation", corpus.stages[-1].length)
-    observer = None
-    if observe is not None and accelerator.is_main_process:
-        observer = observe(bare, record, held_out, training, folder)
+    if not accelerator.is_main_process:
+        observer = None  # one process writes
     rate_of_products = throughput.matmul_rate(accelerator.device, training.precision) * accelerator.num_processes
     clock = Clock(record, training.steps, accelerator.device, flops_per_token, rate_of_products, publish)
     _log.info(
         "%d parameters, %d steps of %d tokens; %d process(es) at %.2f TFLOP/s in all",
-        *(bare.num_parameters(), training.steps, training.batch_tokens),
-        *(accelerator.num_processes, rate_of_products / 1e12),
+        bare.num_parameters(),
+        training.steps,
+        training.batch_tokens,
+        accelerator.num_processes,
+        rate_of_products / 1e12,
     )
 
     answers_only = training.loss_on == "answers"
-    if record.step == 0 and observer:
-        observer.look()
+    if observer and record.step == 0:
+        observer.look(record)
     batches: Batches | None = None
     last_saved = record.step
     while record.step < training.steps:
         stage = record.progress.stage
         if batches is None or batches.number != stage:
-            part = data / f"train-{stage}"
-            batches = Batches(part, corpus.stages[stage], stage, training.batch_tokens, seed, answers_only)
+            sequences = Sequences(data / f"train-{stage}", corpus.stages[stage].length)
+            batches = Batches(sequences, stage, training.batch_tokens, seed, answers_only)
         rate = learning_rate(record.step, training)
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -130,7 +135,7 @@ def run(
         if record.step % training.log_every == 0 or record.step == training.steps:
             clock.report(rate, stage)
         if observer:
-            observer.look()
+            observer.look(record)
         if record.step - last_saved >= training.resume_every and record.step < training.steps:
             if accelerator.is_main_process:
                 checkpoint.save(folder, record.step, bare, optimizer.optimizer, record.state())
@@ -139,7 +144,8 @@ def run(
     if (stages := len(corpus.stages)) > record.progress.stage + 1:
         _log.warning(
             "training ended in stage %d of 0..%d: the last one was never seen; raise steps or lower max_steps",
-            *(record.progress.stage, stages - 1),
+            record.progress.stage,
+            stages - 1,
         )
     validation = validation_loss(accelerator, bare, held_out, training.batch_tokens, answers_only)
     if accelerator.is_main_process:
@@ -151,11 +157,15 @@ def run(
     accelerator.wait_for_everyone()
     accelerator.end_training()
     _log.info("done: validation loss %.4f", validation["loss"])
-    gates = pd.DataFrame(record.gates, columns=["step", *COLUMNS])
+    gates = pd.DataFrame(record.gates, columns=["step", *gate_statistics.COLUMNS])
     return {"training": pd.DataFrame(record.rows), "gates": gates, "validation": pd.DataFrame([validation])}
 
 
-def _accelerator(device: str, precision: str) -> Accelerator:
+def accelerator_for(device: str, precision: str) -> Accelerator:
+    """Accelerate on `device` (cpu, cuda), with products in `precision` (float32, bfloat16).
+
+    Raises UserError where the device is missing, and where the launcher's processes are not connected.
+    """
     devices.check(device)
     accelerator = Accelerator(cpu=device == "cpu", mixed_precision=_PRECISIONS[precision])
     if accelerator.num_processes != processes.count():  # else each would train the model on its own
@@ -166,9 +176,8 @@ def _accelerator(device: str, precision: str) -> Accelerator:
     return accelerator
 
 
-def _optimizer(model: torch.nn.Module, corpus: Corpus) -> torch.optim.AdamW:
-    """AdamW; matrices and gate biases are decayed, norms are not."""
-    training = corpus.training
+def optimizer_for(model: torch.nn.Module, training: Training) -> torch.optim.AdamW:
+    """AdamW over what learns; matrices and gate biases are decayed, norms are not."""
     learnt = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in learnt if p.dim() >= 2], "weight_decay": training.weight_decay},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weakspots.config import Stage, Training
+from weakspots.config import CurriculumStage, Training
 
 _SMOOTHING = 0.9  # of the loss that decides when a stage ends
 _SETTLE = 20  # steps before the smoothed loss of a new stage means anything
@@ -26,7 +26,7 @@ class Progress:
     stage_step: int = 0
     smoothed: float | None = None
 
-    def advance(self, loss: float, stages: list[Stage]) -> bool:
+    def advance(self, loss: float, stages: list[CurriculumStage]) -> bool:
         """Counts one step with this loss; True when it was the last of its stage and another stage follows."""
         self.stage_step += 1
         self.smoothed = loss if self.smoothed is None else _SMOOTHING * self.smoothed + (1 - _SMOOTHING) * loss

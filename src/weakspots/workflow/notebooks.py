@@ -21,9 +21,8 @@ def execute(name: str, layout: Layout) -> list[Path]:
     import papermill  # slow to import, and only this stage needs it
     from papermill.exceptions import PapermillExecutionError
 
-    log = Path(layout.log(name, suffix="ipynb"))
-    output = Path(layout.figure(name, "ipynb"))
-    drawn = layout.tables if name == "tables" else output.parent
+    log, output = Path(layout.log(name, suffix="ipynb")), Path(layout.figure(name, "ipynb"))
+    drawn = Path(layout.tables_folder if name == "tables" else layout.figures_folder)
     for folder in (log.parent, output.parent, drawn):
         folder.mkdir(parents=True, exist_ok=True)
     parameters = {"results_folder": layout.root, "output_folder": str(drawn)}

@@ -8,7 +8,6 @@ carries the digest of its stage's source.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +16,7 @@ import weakspots
 from weakspots.config import Config
 from weakspots.config.corpus import MACHINE_KEYS
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.files.hashes import DIGITS
+from weakspots.files.hashes import DIGITS, sha256, sha256_of_files
 
 PACKAGE = Path(weakspots.__file__).parent
 
@@ -49,7 +48,13 @@ def stage_digest(stage: str) -> str:
 
 @cache
 def source_digest(module: str, also: tuple[str, ...] = ()) -> str:
-    """Short SHA-256 over the source of `weakspots.<module>` and of all it imports from `weakspots`, transitively.
+    """Short SHA-256 over the `source_files` of `weakspots.<module>`."""
+    files = sorted(source_files(module, also))
+    return sha256_of_files((file.relative_to(PACKAGE).as_posix(), sha256(file)) for file in files)[:DIGITS]
+
+
+def source_files(module: str, also: Iterable[str] = ()) -> set[Path]:
+    """The source of `weakspots.<module>` and of all it imports from `weakspots`, transitively.
 
     A package counts with all of its modules when it is named here, and otherwise with those that are imported. Imports
     are read from the syntax tree, those inside functions included; nothing is executed. `also` names more files or
@@ -69,11 +74,7 @@ def source_digest(module: str, also: tuple[str, ...] = ()) -> str:
     for name in also:
         path = PACKAGE / name
         files |= {path} if path.is_file() else {part for part in path.rglob("*") if part.is_file()}
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:DIGITS]
+    return files
 
 
 def _imported_by(file: Path) -> Iterator[Path]:
@@ -116,10 +117,11 @@ def _file_of(module: str) -> Path | None:
 
 
 def train_settings(config: Config, corpus: str, model: str) -> dict:
-    """What one training run depends on besides its data: the model's row, the backbone, and the optimisation."""
+    """What one training run depends on besides its data: row and compressor, the backbone, the optimisation."""
     chosen = config.corpora[corpus]
     return {
         "model": config.models[model].model_dump(mode="json"),
+        "compressor": source_digest(f"compressors.{config.models[model].compressor}"),  # found by its name
         "backbone": config.backbone.model_dump(mode="json"),
         "stages": [stage.model_dump(mode="json") for stage in chosen.stages],
         "training": chosen.training.model_dump(mode="json", exclude=MACHINE_KEYS),
@@ -221,11 +223,12 @@ def shown_settings(config: Config, *measured: str) -> dict:
 
     `measured` names the kinds of results (`results.KINDS`) that are shown; all if none is named.
     """
-    of = {
+    by_kind = {
         "lookup": {**lookup_settings(config), "paddings": config.lookup.paddings},
         "cycling": config.cycling.model_dump(mode="json"),
         "theory": theory_settings(config),
         **deepseek_settings(config),
     }
-    shown = {kind: settings for kind, settings in of.items() if kind in (measured or of)}
-    return {"models": config.rows(), "statistics": config.statistics.model_dump(mode="json"), **shown}
+    shown = {kind: settings for kind, settings in by_kind.items() if kind in (measured or by_kind)}
+    labels = {name: row.label() for name, row in config.models.items()}  # compressors name themselves
+    return {"models": config.rows(), "labels": labels, "statistics": config.statistics.model_dump(mode="json"), **shown}

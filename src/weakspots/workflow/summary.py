@@ -19,14 +19,15 @@ import pandas as pd
 import psutil
 
 from weakspots.errors import UserError
-from weakspots.files import tables
+from weakspots.files import markdown, statuses, tables
 from weakspots.files.atomic import writing
 from weakspots.workflow.layout import Layout
 from weakspots.workflow.provenance import git_commit
 
 RECORDS = Path(".snakemake/metadata")
+"""Where Snakemake keeps them, from the working directory."""
+
 _PACKAGES = ("snakemake", "torch", "triton", "transformers", "accelerate", "datasets", "mlflow", "papermill", "seaborn")
-_STATUSES = {"holds": "hold", "fails": "fail", "not run": "not run"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class StageTime:
     ended: float
 
 
-def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
+def stage_times(root: str, records: Path) -> list[StageTime]:
     """Times of every rule whose outputs are in the folder `root`, in the order in which they first began."""
     jobs: dict[str, dict[str, list[float]]] = {}
     for path in records.rglob("*") if records.is_dir() else ():
@@ -62,13 +63,13 @@ def stage_times(root: str, records: Path = RECORDS) -> list[StageTime]:
 
 def write(layout: Layout) -> Path:
     """Writes SUMMARY.md beside the results of a scale; returns its path."""
-    path = Path(layout.root) / "SUMMARY.md"
+    path = Path(layout.summary)
     try:
         verdicts = tables.read(layout.claims("parquet"), "claims")
     except (UserError, OSError, ValueError):  # missing, or of another version: the rest of the page is true anyway
         verdicts = None
     with writing(path) as partial:
-        partial.write_text("\n".join(_lines(layout, stage_times(layout.root), verdicts)) + "\n")
+        partial.write_text("\n".join(_lines(layout, stage_times(layout.root, RECORDS), verdicts)) + "\n")
     return path
 
 
@@ -83,8 +84,8 @@ def _lines(layout: Layout, stages: list[StageTime], verdicts: pd.DataFrame | Non
     if stages:
         jobs, minutes = sum(stage.jobs for stage in stages), sum(stage.seconds for stage in stages) / 60
         yield f"{jobs} jobs, {minutes:.1f} minutes of job time; jobs run side by side."
-        yield from ("", "| stage | jobs | minutes |", "| --- | ---: | ---: |")
-        yield from (f"| {stage.rule} | {stage.jobs} | {stage.seconds / 60:.1f} |" for stage in stages)
+        rows = [(stage.rule, stage.jobs, f"{stage.seconds / 60:.1f}") for stage in stages]
+        yield from ("", *markdown.table(("stage", "jobs", "minutes"), rows, right=(1, 2)))
     else:
         yield "Snakemake has no records of this folder's jobs."
     yield from ("", "## Claims", "")
@@ -92,9 +93,8 @@ def _lines(layout: Layout, stages: list[StageTime], verdicts: pd.DataFrame | Non
         yield "Not judged yet: `snakemake claims`."
         return
     whole = verdicts[verdicts["model"].isna()]
-    counts = whole["status"].value_counts()
-    yield ", ".join(f"{counts.get(status, 0)} {text}" for status, text in _STATUSES.items()) + "."
-    for status, text in _STATUSES.items():
+    yield statuses.tally(whole["status"])
+    for status, text in statuses.COUNTED.items():
         chosen = whole[whole["status"] == status]
         if len(chosen):
             yield from ("", f"**{text}**", "")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from weakspots import config as configuration
 from weakspots.config import Config, LocalSource
-from weakspots.config.deepseek import STAGES as DEEPSEEK
+from weakspots.config.deepseek import TESTS
 from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
-from weakspots.files.theory_columns import COLUMNS as THEORY
+from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.workflow.launch import gpus_per_job, process_count
 from weakspots.workflow.layout import Layout
 
@@ -66,7 +66,7 @@ class Targets(Layout):
     @property
     def theories(self) -> list[str]:
         """All tables of the theory."""
-        return [self.theory(name) for name in THEORY]
+        return [self.theory(name) for name in THEORY_TABLES]
 
     @property
     def stand_ins(self) -> list[str]:
@@ -77,7 +77,7 @@ class Targets(Layout):
     def deepseeks(self) -> list[str]:
         """All tables of DeepSeek's models and their stand-ins: of those that can be asked."""
         settings = self.settings.deepseek
-        return [self.deepseek(model, stage) for stage in DEEPSEEK for model in settings.run(stage)]
+        return [self.deepseek(model, test) for test in TESTS for model in settings.run(test)]
 
     @property
     def needles(self) -> list[str]:

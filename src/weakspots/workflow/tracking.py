@@ -6,7 +6,6 @@ cost a result: each is a warning in the log, and the job goes on without trackin
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakspots.files.atomic import writing
-from weakspots.files.hashes import sha256
+from weakspots.files.hashes import sha256, sha256_of_files
 from weakspots.workflow.mlflow_store import Settings, connect, lock
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ INVOCATION = "WEAKSPOTS_INVOCATION"
 
 _PAUSE = 30  # seconds between two writes of a curve
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Job:
@@ -262,13 +261,11 @@ def _content_hashes(path: Path) -> dict[Path, str]:
     if (path / "manifest.json").is_file():
         return {path: sha256(path / "manifest.json")}
     files = {}
-    digest = hashlib.sha256()
     for file in sorted(part for part in path.rglob("*") if part.is_file()):
-        inside = file.relative_to(path)
-        if not any(part.startswith(".") for part in inside.parts):
+        if not any(part.startswith(".") for part in file.relative_to(path).parts):
             files[file] = sha256(file)
-            digest.update(f"{inside.as_posix()}\0{files[file]}\0".encode())
-    return {path: digest.hexdigest(), **files}
+    whole = sha256_of_files((file.relative_to(path).as_posix(), digest) for file, digest in files.items())
+    return {path: whole, **files}
 
 
 def _below(path: Path) -> str:
@@ -311,4 +308,4 @@ def _points(rows: Iterable[Mapping[str, float]], over: str = "step") -> Iterator
 
 def _warn(what: str, error: Exception) -> None:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    log.warning("MLflow could not %s; going on without it: %s", what, lines[0])
+    _log.warning("MLflow could not %s; going on without it: %s", what, lines[0])

@@ -25,7 +25,7 @@ function baseOption({ x, y, series, tooltip, right = 12, left = 52 }) {
   };
 }
 
-/** The x axis of whole positions 0 to count - 1, with a label at every so manieth. */
+/** The x axis of whole positions 0 to count - 1, with a label at every n-th. */
 const positions = (count, every, name) => {
   const shown = range(count).filter((x) => x % every === 0);
   return { min: -0.5, max: count - 0.5, name, axisLabel: { color: css("--quiet"), fontSize: 12, margin: 15, customValues: shown }, axisTick: { customValues: shown }, axisLine: { show: true, onZero: false, lineStyle: { color: css("--quiet") } } };

@@ -110,12 +110,12 @@ def _whole(value: object, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Part:
-    """One length: settings from easy to hard, which is tried first, how many at most, and the prompts planned."""
+    """One length: settings from easy to hard, which is tried first, how many at most, and how much is asked."""
 
     options: list[Candidate]
     first: int
     tries: int | None
-    plan: power.Plan
+    effort: power.Effort
 
 
 def context_of(backends: Sequence[object]) -> int | None:
@@ -142,7 +142,7 @@ def planned(
             context=context,
         )
         design, longest = options[first].design, options[first].setting.length
-        need = plan = power.needed(design, gap, level)
+        need = effort = power.needed(design, gap, level)
         tries = None
         if question.budget is not None:
             share = question.budget // len(question.lengths)
@@ -153,15 +153,15 @@ def planned(
                     f"a budget of {share} prompts per length is too small to see anything: give at least {least}"
                 )
             tries = max(1, share // 2 // _EACH)  # at least half is for the test itself
-            plan = power.affordable(share - searching, design, gap, level)
-        parts.append(Part(options, first, tries, plan))
+            effort = power.affordable(share - searching, design, gap, level)
+        parts.append(Part(options, first, tries, effort))
         said.append(
             f"{need.prompts} prompts of up to {longest} tokens ({power.tokens(need, longest, design) * backends:,} "
             f"tokens{' on both backends together' if backends > 1 else ''}) show a gap of {gap:g} points at one phase "
             f"with {100 * question.confidence:g} % confidence and a power of {100 * need.power:.0f} %"
         )
         if question.budget is not None:
-            said[-1] += f"; the budget buys {plan.prompts}, with a power of {100 * plan.power:.0f} %"
+            said[-1] += f"; the budget buys {effort.prompts}, with a power of {100 * effort.power:.0f} %"
     tries = max(len(part.options) for part in parts)
     if tries > 1:
         said.append(f"finding a difficulty comes before that, with {_EACH} prompts for each of a few settings")

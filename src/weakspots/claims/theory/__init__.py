@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weakspots.claims import theorem_1, theorem_2
+from weakspots.claims.theory import theorem_1, theorem_2
 from weakspots.claims.verdicts import Claim
 
 CLAIMS: tuple[Claim, ...] = theorem_1.CLAIMS + theorem_2.CLAIMS

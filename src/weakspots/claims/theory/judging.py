@@ -8,6 +8,7 @@ import pandas as pd
 
 from weakspots.analysis.results import Results
 from weakspots.claims.verdicts import Verdict
+from weakspots.files.statuses import Status
 from weakspots.statistics import wilson
 
 SECTION = "Why compression concentrates"
@@ -19,7 +20,7 @@ def judged(table: str, judge: Callable[[Results, pd.DataFrame], Verdict]) -> Cal
     def measure(results: Results) -> Verdict:
         found = results.theory.get(table)
         if found is None or found.empty:
-            return Verdict("not run", "no table of the theory")
+            return Verdict(Status.NOT_RUN, "no table of the theory")
         return judge(results, found)
 
     return measure
@@ -37,11 +38,6 @@ def seed(results: Results) -> str | None:
     """The seed that all random cases of the theory derive theirs from."""
     settings = results.theory.get("settings")
     return None if settings is None else str(settings["seed"].iloc[0])
-
-
-def status(holds: bool) -> str:
-    """The status of a claim that can only hold or fail."""
-    return "holds" if holds else "fails"
 
 
 def shape(group: Sequence) -> str:

@@ -6,16 +6,16 @@ from rows import TABLE, build
 from transformers import DeepseekV4Config
 from transformers.models.deepseek_v4 import modeling_deepseek_v4 as deepseek
 
-from weakspots.attention.compressor import Compressor
+from weakspots.model.compressor import Compressor
 from weakspots.model.transformer import Attention, WeakSpotsConfig
-from weakspots.model_table import ModelRow
+from weakspots.model_table import model_row
 
 WIDTH, HEAD = 24, 8
 
 
 def compressor(row, seed=0):
     torch.manual_seed(seed)
-    module = Compressor(row, WIDTH, HEAD).double()
+    module = Compressor(row, 0, WIDTH, HEAD).double()
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter)
     return module
@@ -24,20 +24,20 @@ def compressor(row, seed=0):
 def by_hand(module, row, hidden, branch, head, j):
     """Entry j of one branch and head, written as the paper writes it."""
     scores, payloads = [], []
-    width, lead = module.gate_width, module.memory.lead
+    width, lead = row.gate_scores(HEAD), module.memory.lead
     for i in range(row.window):
         if j * row.stride + i < lead:
             continue  # before the text
         h = hidden[j * row.stride + i - lead]
-        part = i // row.stride if row.offset_maps == "per_half" else i
+        part = i // row.stride if row.compressor == "deepseek" else i
         first = (branch * row.kv_heads + head) * HEAD
         payloads.append(module.payload[part][:, first : first + HEAD].T @ h)
-        if module.gate is None:
+        if not row.gate_weights:
             scores.append(torch.zeros(1, dtype=h.dtype))
             continue
         first = (branch * row.kv_heads + head) * width
         score = module.gate[part][:, first : first + width].T @ h
-        scores.append(score if module.gate_bias is None else score + module.gate_bias[i][first : first + width])
+        scores.append(score if not row.gate_bias else score + module.gate_bias[i][first : first + width])
     alpha = torch.softmax(torch.stack(scores), dim=0)
     return (alpha * torch.stack(payloads)).sum(0)
 
@@ -45,15 +45,15 @@ def by_hand(module, row, hidden, branch, head, j):
 @pytest.mark.parametrize(
     "row",
     [
-        ModelRow(),
-        ModelRow(stride=4, kv_heads=2),
-        ModelRow(stride=6),
-        ModelRow(window=12, stride=12, kv_heads=4),
-        ModelRow(gate="vector", kv_heads=2),
-        ModelRow(gate="uniform"),
-        ModelRow(gate_bias=False),
-        ModelRow(tied=True),
-        ModelRow(window=4, stride=1),
+        model_row(),
+        model_row(stride=4, kv_heads=2),
+        model_row(stride=6),
+        model_row(window=12, stride=12, kv_heads=4),
+        model_row(gate="vector", kv_heads=2),
+        model_row(compressor="uniform"),
+        model_row(gate_bias=False),
+        model_row(tied=True),
+        model_row(window=4, stride=1),
         TABLE["w8s4-1kv-deepseek"],
         TABLE["w8s4-1kv-deepseek-scalar"],
     ],
@@ -75,15 +75,15 @@ def test_an_entry_is_the_gated_sum_of_the_windows_payloads(row):
 
 def test_scores_sum_to_one_over_the_window_and_are_flat_for_a_uniform_gate():
     hidden = torch.randn(3, 41, WIDTH, dtype=torch.float64)
-    for row in (ModelRow(gate="vector", stride=6), ModelRow(kv_heads=2), ModelRow(gate="uniform")):
+    for row in (model_row(gate="vector", stride=6), model_row(kv_heads=2), model_row(compressor="uniform")):
         scores = compressor(row).scores(hidden)
         torch.testing.assert_close(scores.sum(0), torch.ones_like(scores[0]))
-        if row.gate == "uniform":
+        if row.compressor == "uniform":
             assert (scores == 1 / 8).all()
 
 
 def test_a_text_shorter_than_a_window_has_no_entries():
-    key, value = compressor(ModelRow())(torch.randn(2, 7, WIDTH, dtype=torch.float64))
+    key, value = compressor(model_row())(torch.randn(2, 7, WIDTH, dtype=torch.float64))
     assert key.shape[2] == value.shape[2] == 0
 
 
@@ -139,6 +139,6 @@ def test_every_row_of_the_table_has_the_gates_its_name_says():
         if not row.compressed:
             continue
         module = build(row).layers[0].attention.compressor
-        assert (module.gate is None) == (row.gate == "uniform")
-        assert module.branches == (1 if row.tied else 2)
-        assert module.payload.shape[0] == (2 if row.is_deepseek_style else row.window)
+        assert hasattr(module, "gate") == (row.compressor != "uniform")
+        assert row.branches == (1 if row.tied else 2)
+        assert module.payload.shape[0] == (2 if row.compressor == "deepseek" else row.window)

@@ -2,49 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from weakspots import statistics
-from weakspots.analysis import cycling_prediction
+from weakspots.analysis import cycling_prediction, paper_numbers
 from weakspots.analysis.results import Results
-from weakspots.claims.counting import counted, not_run
-from weakspots.claims.verdicts import Claim, Verdict
+from weakspots.claims import kinds
+from weakspots.claims.verdicts import Claim, Verdict, combined, parts
+from weakspots.files.statuses import Status
 
-_LOWEST = 0.66
+LOWEST = 0.66
 """The lowest of the paper's 30 squared correlations."""
-_APART = 10
+APART = 10
 """Points between the boundary's prediction and its uncycled accuracy from which on they can be told apart."""
 _MISSING = "no cycled models: run `snakemake cycling`"
 
 
-def _clean(results: Results, model: str) -> np.ndarray | None:
-    """The uncycled answers to the mappings that the cycled model was asked, or None without such a lookup."""
-    clean = results.outcomes.get((model, results.cycling_padding))
-    return None if clean is None else clean[: len(next(iter(results.cycles[model].values())))]
+def _clean(results: Results) -> dict[str, np.ndarray]:
+    """By cycled model with a lookup: the uncycled answers to the mappings that the cycled model was asked."""
+    lookups = {model: results.outcomes.get((model, results.cycling_padding)) for model in results.models}
+    cycles = {model: results.cycles.get(model) for model, answers in lookups.items() if answers is not None}
+    return {model: lookups[model][: len(next(iter(own.values())))] for model, own in cycles.items() if own}
 
 
-def _part(results: Results, model: str, holds: bool | None, value: str, **interval: float) -> Verdict:
-    """The part of one model; `holds` is None where it has nothing that could show the claim."""
-    n, seeds = len(_clean(results, model)), str(results.models[model].seed)
-    status = "flat" if holds is None else "holds" if holds else "fails"
-    return Verdict(status, value, n, seeds, model=model, padding=results.cycling_padding, **interval)
-
-
-def _runs(results: Results) -> tuple[tuple[Verdict, ...], dict[str, np.ndarray]]:
-    """Parts for cycled models without their lookup, and the clean answers of the others."""
-    models = [model for model in results.models if results.cycles.get(model)]
-    clean = {model: _clean(results, model) for model in models}
-    absent = [model for model in models if clean[model] is None]
-    parts = tuple(not_run(results, model, results.cycling_padding, "no lookup table") for model in absent)
-    return parts, {model: answers for model, answers in clean.items() if answers is not None}
+def _parts(results: Results, measure: Callable[[str], Verdict]) -> tuple[Verdict, ...]:
+    """One part for each cycled model."""
+    rows = {model: row for model, row in results.models.items() if results.cycles.get(model)}
+    return parts(rows, _clean(results), measure, "no lookup table", results.cycling_padding)
 
 
 def _moves_the_pattern(results: Results) -> Verdict:
-    parts, runs = _runs(results)
+    runs = _clean(results)
     found, levelled = [], []
-    for model, clean in runs.items():
+
+    def measure(model: str) -> Verdict:
+        clean, stride = runs[model], results.models[model].stride
         own, listed = [], []
-        stride = results.models[model].stride
         for shift, cycled in sorted(results.cycles[model].items()):
             measured = cycling_prediction.r_squared(clean, cycled, shift, stride, results.statistics)
             r2, low, high = measured["without_boundary"]
@@ -52,13 +47,14 @@ def _moves_the_pattern(results: Results) -> Verdict:
             listed.append(f"{shift:+d}: {r2:.2f}{against} ({low:.2f} to {high:.2f})")
             own.append(r2 if measured["correlation"] > 0 else 0.0)  # 0 also where it is undefined
             levelled.append(np.nan_to_num(cycling_prediction.flat_r_squared(clean, shift, stride)))
+        found.extend(own)
         middle = float(np.median(own))
-        parts += (_part(results, model, middle >= _LOWEST, f"median {middle:.2f}; {', '.join(listed)}"),)
-        found += own
-    return counted(
-        parts,
+        return Verdict(Status.of(middle >= LOWEST), f"median {middle:.2f}; {', '.join(listed)}", len(clean))
+
+    return combined(
+        _parts(results, measure),
         _MISSING,
-        lambda: np.median(found) >= max(_LOWEST, np.median(levelled)),
+        lambda: np.median(found) >= max(LOWEST, np.median(levelled)),
         lambda: (
             f"median {np.median(found):.2f} of {len(found)} cycles of {len(runs)} models, from {min(found):.2f} to "
             f"{max(found):.2f}; it would be {np.median(levelled):.2f} if cycles levelled all phases"
@@ -67,25 +63,28 @@ def _moves_the_pattern(results: Results) -> Verdict:
 
 
 def _leaves_the_boundary(results: Results) -> Verdict:
-    parts, runs = _runs(results)
+    runs = _clean(results)
     stays = []
-    for model, clean in runs.items():
+
+    def measure(model: str) -> Verdict:
+        clean, stride = runs[model], results.models[model].stride
         own, listed = [], []
-        stride = results.models[model].stride
         for shift, cycled in sorted(results.cycles[model].items()):
             at = cycling_prediction.compare(clean, cycled, shift, stride).set_index("phase").loc[stride - 1]
-            if abs(at["predicted"] - at["clean"]) < _APART:
+            if abs(at["predicted"] - at["clean"]) < APART:
                 continue
             own.append(bool(abs(at["observed"] - at["clean"]) < abs(at["observed"] - at["predicted"])))
             listed.append(f"{shift:+d}: {at['observed']:.1f} (predicted {at['predicted']:.1f})")
+        stays.extend(own)
         boundary = float(statistics.fold(statistics.profile(clean), stride)[-1])
-        value = f"no prediction lies {_APART} points from the uncycled {boundary:.1f}"
-        if own:
-            value = f"in {sum(own)} of {len(own)} cycles; uncycled {boundary:.1f}, {', '.join(listed)}"
-        parts += (_part(results, model, sum(own) > len(own) / 2 if own else None, value),)
-        stays += own
-    return counted(
-        parts,
+        if not own:
+            value = f"no prediction lies {APART} points from the uncycled {boundary:.1f}"
+            return Verdict(Status.FLAT, value, len(clean))
+        value = f"in {sum(own)} of {len(own)} cycles; uncycled {boundary:.1f}, {', '.join(listed)}"
+        return Verdict(Status.of(sum(own) > len(own) / 2), value, len(clean))
+
+    return combined(
+        _parts(results, measure),
         _MISSING,
         lambda: sum(stays) > len(stays) / 2,
         lambda: f"closer to the uncycled accuracy in {sum(stays)} of {len(stays)} such cycles",
@@ -93,19 +92,21 @@ def _leaves_the_boundary(results: Results) -> Verdict:
 
 
 def _costs_accuracy(results: Results) -> Verdict:
-    parts, runs = _runs(results)
+    runs = _clean(results)
     found = []
-    for model, clean in runs.items():
-        cycles = sorted(results.cycles[model].items())
+
+    def measure(model: str) -> Verdict:
+        clean, cycles = runs[model], sorted(results.cycles[model].items())
         changes = {shift: cycling_prediction.mean_change(clean, cycled) for shift, cycled in cycles}
         low, high = _interval_of_change(results, clean, [cycled for _, cycled in cycles])
         own = list(changes.values())
+        found.extend(own)
         listed = ", ".join(f"{shift:+d}: {change:+.1f}" for shift, change in changes.items())
         falls = sum(change < 0 for change in own) > len(own) / 2
-        parts += (_part(results, model, falls, f"mean {np.mean(own):+.1f}; {listed}", low=low, high=high),)
-        found += own
-    return counted(
-        parts,
+        return Verdict(Status.of(falls), f"mean {np.mean(own):+.1f}; {listed}", len(clean), low=low, high=high)
+
+    return combined(
+        _parts(results, measure),
         _MISSING,
         lambda: sum(change < 0 for change in found) > len(found) / 2,
         lambda: (
@@ -123,23 +124,42 @@ def _interval_of_change(results: Results, clean: np.ndarray, cycles: list[np.nda
     return float(low), float(high)
 
 
+def _published(measure: str) -> np.ndarray:
+    """One number per cycle of the paper's."""
+    return np.concatenate([shown[measure] for shown in paper_numbers.by_model("gate_cycling").values()])
+
+
+def _published_r_squared() -> str:
+    values = _published("r2_excluding_boundary")
+    return f"R² {values.min():.2f} to {values.max():.2f}, median {np.median(values):.2f} of {len(values)} cycles"
+
+
+def _published_cost() -> str:
+    values = _published("mean_accuracy_change_pp")
+    return f"the mean changes by {values.min():.1f} to {values.max():.1f} points in {len(values)} cycles"
+
+
 _SECTION = "Moving the weak spots"
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "cycling-moves-the-pattern",
         _SECTION,
         "Cycling the gates moves the accuracy pattern as predicted: the squared correlation of predicted and observed "
-        f"change without the boundary phase has a median over models and shifts of at least {_LOWEST}, the paper's "
+        f"change without the boundary phase has a median over models and shifts of at least {LOWEST}, the paper's "
         "lowest value, and no less than if cycles merely levelled all phases. One that is undefined, or of a negative "
         "correlation, counts as 0.",
         _moves_the_pattern,
+        kinds.CYCLING,
+        _published_r_squared,
     ),
     Claim(
         "cycling-leaves-the-boundary",
         _SECTION,
-        f"The boundary phase S-1 stays as it is under every cycle: where its predicted accuracy lies at least {_APART} "
+        f"The boundary phase S-1 stays as it is under every cycle: where its predicted accuracy lies at least {APART} "
         "points from the uncycled one, the observed accuracy is closer to the uncycled one in most cycles.",
         _leaves_the_boundary,
+        kinds.CYCLING,
+        lambda: "in words: S-1 stays weak under every cycle",
     ),
     Claim(
         "cycling-costs-accuracy",
@@ -147,6 +167,8 @@ CLAIMS: tuple[Claim, ...] = (
         "A cycle costs accuracy: the mean over all positions falls in most cycles of all models (paper: in all, by 3 "
         "to 18 points).",
         _costs_accuracy,
+        kinds.CYCLING,
+        _published_cost,
     ),
 )
-"""The claims about cycled gates, in the paper's order."""
+"""In the paper's order."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from weakspots.analysis.results import Results
-from weakspots.claims.theory_verdicts import SECTION, judged, seed, shape, share, status
+from weakspots.claims import kinds
+from weakspots.claims.theory.judging import SECTION, judged, seed, shape, share
 from weakspots.claims.verdicts import Claim, Verdict
+from weakspots.files.statuses import Status
 from weakspots.statistics import LEVEL
 from weakspots.theory.coverage import GROUP, covered
 
@@ -25,7 +27,7 @@ def _flow_concentrates(results: Results, heads: pd.DataFrame) -> Verdict:
     largest = runs[runs["vocabulary"] == runs["vocabulary"].max()]
     parts = tuple(
         Verdict(
-            status(100 * rows["concentrated"].mean() >= SHARE),
+            Status.of(100 * rows["concentrated"].mean() >= SHARE),
             f"{rows['concentrated'].sum()} of {len(rows)} runs",
             len(rows),
             str(rows["seed"].iloc[0]),
@@ -34,13 +36,13 @@ def _flow_concentrates(results: Results, heads: pd.DataFrame) -> Verdict:
         )
         for group, rows in largest.groupby(GROUP, sort=False)
     )
-    good = sum(part.status == "holds" for part in parts)
+    good = sum(part.status == Status.HOLDS for part in parts)
     value = f"in {good} of {len(parts)} ensembles at N = {largest['vocabulary'].iloc[0]:,}; "
     value += f"{largest['concentrated'].sum():,} of {len(largest):,} runs"
     by_n = runs.groupby("vocabulary")["concentrated"].mean()
     if not (less := by_n[100 * by_n < SHARE]).empty:
         value += "; fewer at " + ", ".join(f"N = {n:,} ({part:.0%})" for n, part in less.items())
-    return Verdict(status(good == len(parts)), value, min(part.n for part in parts), seed(results), parts=parts)
+    return Verdict(Status.of(good == len(parts)), value, min(part.n for part in parts), seed(results), parts=parts)
 
 
 def _uniformly_over_contexts(results: Results, tokens: pd.DataFrame) -> Verdict:
@@ -56,7 +58,7 @@ def _uniformly_over_contexts(results: Results, tokens: pd.DataFrame) -> Verdict:
         value += "; not always at " + ", ".join(f"N = {n}, ρ = {rho:g} ({s:.0%})" for (n, rho), s in less.items())
     agree = int((smallest["key_position"] == smallest["predicted_position"]).sum())
     value += f"; at that ρ {agree} of {len(smallest)} heads, over all N, are where gates equal for all tokens end"
-    return Verdict(status(good == n), value, n, seed(results), **share(results, good, n))
+    return Verdict(Status.of(good == n), value, n, seed(results), **share(results, good, n))
 
 
 def _heads_may_coincide(results: Results, coverage: pd.DataFrame) -> Verdict:
@@ -64,7 +66,7 @@ def _heads_may_coincide(results: Results, coverage: pd.DataFrame) -> Verdict:
     where = several["vocabulary"] == several["vocabulary"].max()
     largest, smaller = several[where], several[~where]
     if largest.empty:
-        return Verdict("not run", "no ensemble with at least two heads")
+        return Verdict(Status.NOT_RUN, "no ensemble with at least two heads")
     parts = []
     for row in largest.itertuples():
         n, p_value = row.runs + row.unconcentrated, row.p_value * len(largest)
@@ -74,14 +76,14 @@ def _heads_may_coincide(results: Results, coverage: pd.DataFrame) -> Verdict:
             value += f", without {row.unconcentrated} runs that did not concentrate"
         holds, name = row.coincident > 0 and p_value >= LEVEL, shape((row.positions, row.heads))
         interval = share(results, row.coincident, n)
-        parts.append(Verdict(status(holds), value, n, str(row.seed), model=name, **interval))
-    good = sum(part.status == "holds" for part in parts)
+        parts.append(Verdict(Status.of(holds), value, n, str(row.seed), model=name, **interval))
+    good = sum(part.status == Status.HOLDS for part in parts)
     value = f"in {good} of {len(parts)} ensembles at N = {largest['vocabulary'].iloc[0]:,}"
     apart = smaller[(smaller["mean"] > smaller["mean_independent"]) & (smaller["p_value"] * len(smaller) < LEVEL)]
     if not apart.empty:
         value += f"; at smaller N heads keep apart more often in {len(apart)} of {len(smaller)} ensembles, "
         value += f"up to N = {apart['vocabulary'].max():,}"
-    return Verdict(status(good == len(parts)), value, parts[0].n, seed(results), parts=tuple(parts))
+    return Verdict(Status.of(good == len(parts)), value, parts[0].n, seed(results), parts=tuple(parts))
 
 
 def _time_to_choose(results: Results, fits: pd.DataFrame) -> Verdict:
@@ -92,13 +94,13 @@ def _time_to_choose(results: Results, fits: pd.DataFrame) -> Verdict:
         value += "; below " + ", ".join(f"{fit.slope:.2f} at N = {fit.vocabulary:,}" for fit in smaller)
     holds = largest.low >= SLOPE[0] and largest.high <= SLOPE[1]
     interval = {"low": float(largest.low), "high": float(largest.high)}
-    return Verdict(status(bool(holds)), value, int(largest.runs), seed(results), **interval)
+    return Verdict(Status.of(bool(holds)), value, int(largest.runs), seed(results), **interval)
 
 
 def _unselected_are_lost(results: Results, retrieval: pd.DataFrame) -> Verdict:
     heads = results.theory.get("heads")
     if heads is None or heads.empty:
-        return Verdict("not run", "no table of the theory")
+        return Verdict(Status.NOT_RUN, "no table of the theory")
     kept = heads[heads["concentrated"]].rename(columns={"key_position": "phase"})
     phases = retrieval.merge(kept[[*GROUP, "run", "phase"]].drop_duplicates(), how="left", indicator="kept")
     selected = phases["kept"] == "both"
@@ -107,8 +109,8 @@ def _unselected_are_lost(results: Results, retrieval: pd.DataFrame) -> Verdict:
     value = f"{lost:,} of {n:,} unselected phases are not retrieved; of the selected ones {found:,} of "
     value += f"{int(selected.sum()):,} are"
     if not n:
-        return Verdict("not run", "every run covers all phases")
-    return Verdict(status(lost == n), value, n, seed(results), **share(results, lost, n))
+        return Verdict(Status.NOT_RUN, "every run covers all phases")
+    return Verdict(Status.of(lost == n), value, n, seed(results), **share(results, lost, n))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -118,6 +120,8 @@ CLAIMS: tuple[Claim, ...] = (
         "With gates equal for all tokens, gradient flow makes the concentration static: at the largest N, for every S "
         f"and m, in at least {SHARE:g} % of the runs every head ends on one position with its value on the next.",
         judged("heads", _flow_concentrates),
+        kinds.THEORY,
+        lambda: "Theorem 2, with high probability",
     ),
     Claim(
         "theorem-2-uniformly",
@@ -125,6 +129,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Uniformly over contexts and chunks: at the largest N and the smallest ρ, for flows on sampled contexts, in "
         f"every run every head's weights on r and r + 1 are at least {WEIGHT:g} in any context, by a lower bound.",
         judged("tokens", _uniformly_over_contexts),
+        kinds.THEORY,
+        lambda: "Theorem 2, uniformly over contexts and chunks",
     ),
     Claim(
         "theorem-2-heads-may-coincide",
@@ -133,6 +139,8 @@ CLAIMS: tuple[Claim, ...] = (
         f"and coverage shows no difference from independent uniform choice (p of at least {LEVEL:g}, times the number "
         "of ensembles).",
         judged("coverage", _heads_may_coincide),
+        kinds.THEORY,
+        lambda: "Theorem 2, in words",
     ),
     Claim(
         "theory-time-to-choose",
@@ -141,6 +149,7 @@ CLAIMS: tuple[Claim, ...] = (
         "e-fold: at the largest N of those whose ρ is varied, the fitted slope has its interval between "
         f"{SLOPE[0]:g} and {SLOPE[1]:g}.",
         judged("escape", _time_to_choose),
+        kinds.THEORY,
     ),
     Claim(
         "theory-unselected-phases-are-lost",
@@ -148,6 +157,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Retrieval depends on phase unless the heads cover all positions: a phase that no head selects is retrieved in "
         "no run.",
         judged("retrieval", _unselected_are_lost),
+        kinds.THEORY,
     ),
 )
 """In the paper's order."""
