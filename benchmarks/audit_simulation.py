@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests/audit"))
-from imagined import imagined, nothing, weak_phase  # noqa: E402
+from imagined import imagined, nothing, weak_phase
 
-from weakspots.audit import power  # noqa: E402
-from weakspots.audit.design import design  # noqa: E402
-from weakspots.audit.follow import follow  # noqa: E402
-from weakspots.audit.sequential import looks  # noqa: E402
+from weakspots.audit import power
+from weakspots.audit.design import design
+from weakspots.audit.follow import follow
+from weakspots.audit.sequential import looks
 
 STRIDE, LEVEL = 8, 0.05
 

@@ -24,11 +24,13 @@ SERVER = Path(__file__).parent.parent / "tests/scripted.py"
 
 
 def cpu_seconds() -> float:
+    """Time that this process has spent on a core so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
+    """Prints the client's share of a core in every round; ends with 1 above the bar."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000, help="in each round")
     parser.add_argument("--rounds", type=int, default=5)

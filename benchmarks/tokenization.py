@@ -39,6 +39,7 @@ CORPUS = Corpus.model_validate(
 
 
 def seconds(work: Callable[[], None]) -> float:
+    """Wall time of `work`."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
@@ -88,6 +89,7 @@ def measure(workers: int, rounds: int) -> tuple[int, list[tuple[float, float]]]:
 
 
 def main() -> None:
+    """Prints both speeds and their ratio; ends with 1 below the bar."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--workers", type=int, default=len(os.sched_getaffinity(0)), help="threads (default: all cores)"

@@ -1,4 +1,6 @@
-"""Copies a run's figures, claims and table of selected runs into this folder: refresh.py [results/laptop]
+"""Copies a run's figures, claims and table of selected runs into this folder.
+
+    python docs/laptop/refresh.py [results/laptop]
 
 Figures get a palette of 256 colours, a third of their size, since git keeps every version. In claims.md only links to
 figures that are here stay links. The numbers in README.md, docs/laptop_scale.md and docs/audit.md are prose: read them.

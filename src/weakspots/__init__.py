@@ -9,7 +9,7 @@ import sys
 
 import wrapt
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _register(_module: object) -> None:

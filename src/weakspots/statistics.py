@@ -59,7 +59,7 @@ def apart(profile: np.ndarray, period: int) -> float:
     return float(np.abs(profile[period:] - profile[:-period]).mean())
 
 
-def wilson(correct: np.ndarray, n: np.ndarray | int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+def wilson(correct: np.ndarray | float, n: np.ndarray | int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's score interval of a proportion, in percent, for `correct` successes in `n` trials."""
     z = scipy.stats.norm.isf((1 - confidence) / 2)
     share = np.asarray(correct) / n
@@ -131,6 +131,7 @@ class Periodicity:
 
     @property
     def flat(self) -> bool:
+        """Whether no gap is found at `LEVEL`."""
         return self.gap_p_value >= LEVEL
 
 
@@ -181,8 +182,8 @@ def gap_p_value(outcomes: np.ndarray, permutations: int = 1_000, seed: int = 0) 
     turns = np.lib.stride_tricks.sliding_window_view(np.tile(outcomes, 2), modulus, axis=1)[:, :modulus].copy()
     for _ in range(permutations):
         turned = turns[np.arange(count), rng.integers(modulus, size=count)]
-        exceeded += gap(profile(turned)) >= observed - 1e-9
-    return float(1 + exceeded) / (1 + permutations)
+        exceeded += bool(gap(profile(turned)) >= observed - 1e-9)
+    return (1 + exceeded) / (1 + permutations)
 
 
 def periodicity(outcomes: np.ndarray, *, replicates: int, permutations: int = 1_000, seed: int = 0) -> Periodicity:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -106,7 +108,7 @@ def test_filler_never_looks_like_a_record() -> None:
     batch = make(WORDS, Setting(5, 2, 120), asked, seed=1, first=0, count=4)
     keys, values = set(WORDS.keys.tolist()), set(WORDS.values.tolist())
     for _, ids in batch.prompts:
-        pairs = [pair for pair in zip(ids, ids[1:], strict=False) if pair[0] in keys and pair[1] in values]
+        pairs = [pair for pair in itertools.pairwise(ids) if pair[0] in keys and pair[1] in values]
         assert len(pairs) == 5 + 2
 
 

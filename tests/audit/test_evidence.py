@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,7 +80,7 @@ def test_looks_spend_the_level_and_no_more() -> None:
     for mappings in (1, 5, 8, 9, 40, 333):
         asked = looks(mappings, LEVEL)
         assert asked[-1].mappings == mappings and sum(look.level for look in asked) == pytest.approx(LEVEL)
-        assert all(a.mappings < b.mappings and a.level < b.level for a, b in zip(asked, asked[1:], strict=False))
+        assert all(a.mappings < b.mappings and a.level < b.level for a, b in itertools.pairwise(asked))
 
 
 def test_the_plan_needs_more_for_smaller_gaps_and_a_budget_buys_its_power() -> None:

@@ -55,7 +55,7 @@ def test_no_claim_is_judged_without_results():
 
 
 def test_every_claim_fails_somewhere():
-    flat, uneven = dict.fromkeys(COMPRESSED, [50.0]), [70.0] * 12 + [30.0] * 12
+    flat, uneven = {key: [50.0] for key in COMPRESSED}, [70.0] * 12 + [30.0] * 12
     nothing_lost = {(layer, head): [0.0] for layer in range(2) for head in range(8)}
     losses = {**dict.fromkeys(COMPRESSED, nothing_lost), "full-1kv": {(0, 0): [90.0] * 4 + [10.0] * 4}}
     results = planted_mechanism(ROWS, changes={**flat, "full-1kv": uneven}, losses=losses)
@@ -164,7 +164,7 @@ def test_boundary_phase_is_usually_weakest_only_if_most_runs_say_so():
     assert verdict("the-boundary-phase-is-usually-weakest", planted(some)).status == "holds"
     assert verdict("the-boundary-phase-is-usually-weakest", planted(elsewhere)).status == "fails"
     # Flat runs count on neither side.
-    flat = dict.fromkeys(COMPRESSED[1:], [50.0])
+    flat = {key: [50.0] for key in COMPRESSED[1:]}
     assert verdict("the-boundary-phase-is-usually-weakest", planted(flat)).status == "holds"
 
 
@@ -173,7 +173,7 @@ def test_boundary_phase_is_usually_weakest_only_if_most_runs_say_so():
 )
 def test_three_of_four_seeds_must_show_the_gap(flat, missing, status):
     seeds = ["w8s8-1kv", "w8s8-1kv-seed43", "w8s8-1kv-seed44", "w8s8-1kv-seed45"]
-    changes = {**dict.fromkeys(seeds[:flat], [50.0, 55]), **dict.fromkeys(seeds[len(seeds) - missing :])}
+    changes = {**{key: [50.0, 55] for key in seeds[:flat]}, **dict.fromkeys(seeds[len(seeds) - missing :])}
     whole = verdict("seeds-agree", planted(changes))
     assert whole.status == status
     if status != "not run":

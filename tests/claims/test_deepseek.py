@@ -104,7 +104,7 @@ def test_a_stand_in_must_repeat_with_its_stride(profile, status, part, words):
 def test_one_model_with_another_period_breaks_the_claim_and_a_flat_one_among_others_does_not():
     assert verdict(PERIOD, changes={"v4.1-flash": [20.0, 30, 80, 70]}).status == "fails"
     assert verdict(PERIOD, changes={"pro-0813": [85.0]}).status == "holds"
-    most_flat = dict.fromkeys(["flash-base", "flash-0731", "pro-base"], [85.0])
+    most_flat = {key: [85.0] for key in ["flash-base", "flash-0731", "pro-base"]}
     assert verdict(PERIOD, changes=most_flat).status == "fails"
 
 

@@ -42,7 +42,7 @@ def test_what_has_not_been_run_is_not_judged_and_says_what_to_run(results):
         assert set(status_of(whole).values()) <= {"not run"}
 
 
-@pytest.mark.parametrize("name", KNOCKOUTS + ["some-gates-static-most-input-dependent", "gates-line-up-with-losses"])
+@pytest.mark.parametrize("name", [*KNOCKOUTS, "some-gates-static-most-input-dependent", "gates-line-up-with-losses"])
 def test_a_run_that_is_missing_is_a_part_that_was_not_run(results, name):
     missing = "full-1kv" if name == KNOCKOUTS[0] else "w8s8-4kv"
     results.knockouts = {run: heads for run, heads in results.knockouts.items() if run[0] != missing}

@@ -1,5 +1,7 @@
 """The recall corpus: every answer can be known from its document, and only from its records."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,7 +24,7 @@ def test_a_document_is_records_filler_and_repeats(seed, records, spare):
     for row in words:
         body, tail = row[:first_repeat], row[first_repeat:]
         # a key directly followed by a value, in the body, is a record: filler makes none
-        pairs = {int(a): int(b) for a, b in zip(body[:-1], body[1:], strict=True) if a < KEYS <= b}
+        pairs = {int(a): int(b) for a, b in itertools.pairwise(body) if a < KEYS <= b}
         assert len(pairs) == records and len(set(pairs.values())) == records
         asked, answered = tail[0::2], tail[1::2]
         assert [pairs[int(key)] for key in asked] == answered.tolist()

@@ -32,7 +32,7 @@ def test_a_scale_without_the_theory_says_what_to_run():
 def test_theorem_1_shows_the_minima_the_exponents_and_the_map(found):
     figure = figure_theory.draw_theorem_1(found["landscape"], found["minima"], found["exponent"], found["map"])
     landscape, margin, cases = figure.axes[:3]
-    stars = [line.get_xydata() for line in landscape.lines if line.get_marker() == "*"][0]
+    stars = next(line.get_xydata() for line in landscape.lines if line.get_marker() == "*")
     np.testing.assert_allclose(stars, [[0, 0], [1, 1]])
     (name, _) = [text.get_text() for text in margin.get_legend().get_texts()]
     assert name.startswith("S = 3, m = 2") and f"{found['exponent']['exponent'].iloc[0]:.3f}" in name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_a_key_is_followed_by_a_value_only_in_records_and_their_demonstrations(p
             words = made.text(index).split()
             body = words[: -1 - 2 * config.demonstrations]
             shown = [tuple(words[i : i + 2]) for i in range(len(body), len(words) - 1, 2)]
-            found = [pair for pair in zip(body, body[1:], strict=False) if pair[0] in KEYS and pair[1] in VALUES]
+            found = [pair for pair in itertools.pairwise(body) if pair[0] in KEYS and pair[1] in VALUES]
             assert len(found) == len(set(found)) == config.records
             assert len({key for key, _ in found}) == len({value for _, value in found}) == config.records
             assert len(set(shown)) == config.demonstrations and set(shown) < set(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -95,7 +96,7 @@ def test_four_jobs_on_two_gpus_never_share_one(machine: Callable) -> None:
     assert {record["devices"] for record in records} == {"0", "1"}
     for device in ("0", "1"):
         alone = [record for record in records if record["devices"] == device]
-        assert all(first["end"] <= second["begin"] for first, second in zip(alone, alone[1:], strict=False))
+        assert all(first["end"] <= second["begin"] for first, second in itertools.pairwise(alone))
     both = [(a, b) for a in records for b in records if a["begin"] < b["begin"] < a["end"]]
     assert both, "the two devices were never in use at once"
 

@@ -108,8 +108,10 @@ def test_tls_is_spoken_and_a_certificate_that_nobody_vouches_for_refused(tmp_pat
         pytest.skip("openssl is needed to make a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test"]
-        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        [
+            *["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test"],
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
+        ],
         check=True,
         capture_output=True,
     )

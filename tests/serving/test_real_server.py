@@ -92,7 +92,7 @@ def test_server_and_transformers_agree_on_the_top_token(
 
 def test_the_servers_own_prompt_cache_is_noticed(url: str, prompts: list[tuple[str, list[int]]]) -> None:
     """With about a hundred tokens; at some dozens this server's arithmetic is the same either way."""
-    long = ("long", sum((ids for _, ids in prompts), [])[:100])
+    long = ("long", [token for _, ids in prompts for token in ids][:100])
     with pytest.raises(UserError, match="one prompt twice with log-probabilities that differ.*cache_prompt: false"):
         check(endpoint(url, extra={"cache_prompt": True}), [long])
 

@@ -39,7 +39,8 @@ def _sayings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def prepared(folder: Path, url: str, tokenizer: str | None = None) -> Path:
     """The configuration of a scale in `folder` with one served model, which reads the recall corpus's words unless it
-    has a tokenizer."""
+    has a tokenizer.
+    """
     words = folder / "tokenizer"
     build_tokenizer(config.parse(BELOW).corpora["recall"]).save_pretrained(words)
     endpoint = {"url": url, "model": "scripted", "concurrency": 8, "key_variable": "NO_SUCH_KEY"}

@@ -8,6 +8,8 @@ makes. Outcomes are booleans [n mappings, M positions].
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import numpy as np
 import pandas as pd
 
@@ -28,9 +30,16 @@ def compare(clean: np.ndarray, cycled: np.ndarray, shift: int, stride: int) -> p
     return pd.DataFrame(columns | changes)
 
 
-def r_squared(
-    clean: np.ndarray, cycled: np.ndarray, shift: int, stride: int, settings: Statistics
-) -> dict[str, tuple[float, float, float] | float]:
+class RSquared(TypedDict):
+    """What `r_squared` returns: (R², low, high) over three choices of phases, and a correlation."""
+
+    without_boundary: tuple[float, float, float]
+    interior: tuple[float, float, float]
+    all: tuple[float, float, float]
+    correlation: float
+
+
+def r_squared(clean: np.ndarray, cycled: np.ndarray, shift: int, stride: int, settings: Statistics) -> RSquared:
     """Squared correlation of the predicted and the observed change over the phases, each as (R², low, high).
 
     `without_boundary` leaves out the boundary phase S - 1, as the paper does, `interior` also the phase whose source
@@ -44,15 +53,20 @@ def r_squared(
     before, after = _folded(clean, cycled, stride)
     both = statistics.fold(np.stack([clean, cycled]), stride)
     drawn_before, drawn_after = statistics.bootstrap(both, settings.bootstrap, settings.seed)
-    found: dict[str, tuple[float, float, float] | float] = {}
-    for name, phases in _phases(shift, stride).items():
-        estimate = _correlation(before, after, shift, phases)
-        replicates = np.square(_correlation(drawn_before, drawn_after, shift, phases))
+    phases = _phases(shift, stride)
+
+    def measured(name: str) -> tuple[float, float, float]:
+        estimate = _correlation(before, after, shift, phases[name])
+        replicates = np.square(_correlation(drawn_before, drawn_after, shift, phases[name]))
         low, high = (np.nan, np.nan) if np.isnan(estimate) else statistics.interval(replicates, settings.confidence)
-        found[name] = (float(estimate) ** 2, float(low), float(high))
-        if name == "without_boundary":
-            found["correlation"] = float(estimate)
-    return found
+        return float(estimate) ** 2, float(low), float(high)
+
+    return {
+        "without_boundary": measured("without_boundary"),
+        "interior": measured("interior"),
+        "all": measured("all"),
+        "correlation": float(_correlation(before, after, shift, phases["without_boundary"])),
+    }
 
 
 def flat_r_squared(clean: np.ndarray, shift: int, stride: int) -> float:

@@ -19,6 +19,7 @@ from weakspots.files import tables
 from weakspots.files.hashes import config_hash
 from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.model_table import ModelRow
+from weakspots.statistics import Periodicity
 from weakspots.workflow.layout import Layout
 from weakspots.workflow.stage_dependencies import (
     code_completion_settings,
@@ -100,7 +101,7 @@ class Results:
             ),
         )
 
-    def periodicity(self, model: str, padding: str) -> statistics.Periodicity:
+    def periodicity(self, model: str, padding: str) -> Periodicity:
         """`statistics.periodicity` of one run; computed once."""
         return self.once(
             "periodicity",

@@ -16,6 +16,7 @@ Shapes: B batch, H query heads, K KV heads, G = H / K, T tokens, N entries, D ch
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -38,8 +39,9 @@ def _mask(memory: Memory, length: int, dtype: torch.dtype, entries: int) -> torc
     block = memory.block
     queries = torch.arange(length).view(-1, block, 1)
     keys = queries[:, :1] - block + torch.arange(2 * block)
-    visible = [memory.local_visible(queries, keys), torch.arange(entries) < memory.entries_seen(queries)]
-    visible = torch.cat(visible, dim=2)
+    visible = torch.cat(
+        [memory.local_visible(queries, keys), torch.arange(entries) < memory.entries_seen(queries)], dim=2
+    )
     return torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, _HIDDEN)
 
 
@@ -120,7 +122,15 @@ class _Layout:
 
 class _JointAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, queries, keys, values, entry_keys, entry_values, memory):
+    def forward(
+        ctx: Any,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        entry_keys: torch.Tensor,
+        entry_values: torch.Tensor,
+        memory: Memory,
+    ) -> torch.Tensor:
         batch, heads, length, _ = queries.shape
         layout = _Layout(memory, batch, heads, keys.shape[1], length, entry_keys.shape[2])
         blocks = (layout.query_blocks(queries), layout.key_blocks(keys), layout.key_blocks(values))
@@ -140,7 +150,7 @@ class _JointAttention(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         layout = ctx.layout
         *saved, out, normaliser = ctx.saved_tensors
         dq, dk, dv = _flash_backward(
@@ -181,7 +191,14 @@ def attend(
     return _JointAttention.apply(queries, keys, values, entry_keys, entry_values, memory)
 
 
-def _short(queries, keys, values, entry_keys, entry_values, memory) -> torch.Tensor:
+def _short(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    entry_keys: torch.Tensor,
+    entry_values: torch.Tensor,
+    memory: Memory,
+) -> torch.Tensor:
     """Every block of queries against its local keys and all entries at once.
 
     The kernel's cost per call outweighs its saving where there are few entries.

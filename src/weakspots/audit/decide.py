@@ -61,6 +61,7 @@ class Finding:
 
     @property
     def worst(self) -> PhaseAccuracy:
+        """The phase with the lowest accuracy."""
         return min(self.by_phase, key=lambda found: found.accuracy)
 
 

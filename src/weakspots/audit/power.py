@@ -28,6 +28,7 @@ class Effort:
 
     @property
     def prompts(self) -> int:
+        """How many prompts the plan has."""
         return self.mappings * self.size
 
 

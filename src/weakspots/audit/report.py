@@ -73,12 +73,14 @@ class Report:
 
     @property
     def verdict(self) -> str:
+        """One sentence for each length."""
         several = len(self.lengths) > 1
         said = [(one.setting.length, one.attribution or one.judged[0].verdict) for one in self.lengths]
         return "\n".join(f"At {length} tokens: {sentence}" if several else sentence for length, sentence in said)
 
     @property
     def exit_status(self) -> int:
+        """What the command exits with, which depends on `max_gap`."""
         if self.max_gap is None:
             return PASSED
         judged = [one for length in self.lengths for one in length.judged]

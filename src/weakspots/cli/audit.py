@@ -7,9 +7,15 @@ import json
 import logging
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from weakspots.errors import UserError
+
+if TYPE_CHECKING:  # heavy: imported where they are needed
+    from weakspots.audit.report import Report
+    from weakspots.serving.answers import Backend
 
 _log = logging.getLogger("weakspots")
 
@@ -54,7 +60,7 @@ def audit(arguments: argparse.Namespace) -> int:
     return report.exit_status
 
 
-def _question(arguments: argparse.Namespace) -> dict[str, object]:
+def _question(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.stride == ["auto"]:
         strides: tuple[int, ...] | str = "auto"
     elif all(stride.isdecimal() for stride in arguments.stride):
@@ -130,7 +136,7 @@ def _make(output: Path) -> None:
         raise UserError(f"--output {output} cannot be written to: name another folder")
 
 
-def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespace):
+def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespace) -> Backend:
     where, name = place
     if name is not None:
         from weakspots.serving.endpoint import Endpoint
@@ -141,7 +147,7 @@ def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespa
     return Local.load(where, dtype=arguments.dtype, device=arguments.device, top=1)
 
 
-def _save(report, output: Path) -> None:
+def _save(report: Report, output: Path) -> None:
     from weakspots.audit.figure import draw
     from weakspots.audit.html import page
     from weakspots.figures.style import save
@@ -153,7 +159,7 @@ def _save(report, output: Path) -> None:
     save(draw(report), output / "accuracy.png")
 
 
-def add(stages, positive) -> None:
+def add(stages: argparse._SubParsersAction, positive: Callable[[str], int]) -> None:
     """Add the command to the parser; `positive` reads a number from 1 on."""
     parser = stages.add_parser("audit", help=audit.__doc__)
     option = parser.add_argument

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from weakspots.config.corpus import Corpus, RecallSource
 from weakspots.config.deepseek import Deepseek
@@ -212,7 +213,7 @@ def schema() -> str:
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
 
 
-def _explain(item: dict) -> str:
+def _explain(item: ErrorDetails) -> str:
     """One pydantic error as a line for the person who edits the file."""
     # after the key of a tagged union, pydantic names the tag, which is no key of the file
     location = [

@@ -1,0 +1,1 @@
+"""Corpora, their tokenizers, and packed token shards."""

@@ -118,15 +118,15 @@ class _Shards:
             arrays["answers"] = np.concatenate([tokens.answers for tokens in self.pending])
         arrays["documents"] = np.cumsum([0, *(len(tokens.ids) for tokens in self.pending[:-1])], dtype=np.int64)
         number = len(self.lines)
+        named = {f"{number:05}.{kind}.npy": array for kind, array in arrays.items()}
         line = {
             "tokens": self.pending_tokens,
             "documents": len(self.pending),
             "next_document": self.next_document,
-            "files": {f"{number:05}.{kind}.npy": array for kind, array in arrays.items()},
+            "files": {name: _write_array(self.folder / name, array) for name, array in named.items()},
             "last": last,
             "exhausted": exhausted,
         }
-        line["files"] = {name: _write_array(self.folder / name, array) for name, array in line["files"].items()}
         with open(self.folder / INDEX, "a") as index:
             index.write(json.dumps(line) + "\n")
         self.lines.append(line)

@@ -17,11 +17,12 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
 from weakspots.config import Corpus, RecallSource
-from weakspots.data.corpora import documents
+from weakspots.data.corpora import Split, documents
 from weakspots.data.packing import write_shards
 from weakspots.data.shards import INDEX
 from weakspots.data.tokenization import Encoder, build_tokenizer
@@ -30,6 +31,8 @@ from weakspots.files.atomic import building, writing
 from weakspots.files.hashes import config_hash, sha256, sha256_of
 
 MANIFEST = "manifest.json"
+
+_Part = tuple[str, int, Split, int]  # folder, number of the stage, split, sequences
 
 
 Accept = Callable[[PreTrainedTokenizerFast], object]
@@ -54,7 +57,7 @@ def prepare(corpus: Corpus, name: str, output: Path, workers: int, accept: Accep
 
 def _prepare(corpus: Corpus, name: str, output: Path, workers: int, accept: Accept | None) -> dict:
     output.mkdir(parents=True, exist_ok=True)
-    manifest = {"corpus": name, "configuration": corpus.data_settings()}
+    manifest: dict[str, Any] = {"corpus": name, "configuration": corpus.data_settings()}
     _begin(output, manifest)
     tokenizer = _tokenizer(corpus, output / "tokenizer")
     if accept:
@@ -63,8 +66,10 @@ def _prepare(corpus: Corpus, name: str, output: Path, workers: int, accept: Acce
 
     recall = isinstance(corpus.source, RecallSource)
     last = len(corpus.stages) - 1
-    validation = ("validation", last, "validation", corpus.training.validation_sequences)
-    stages = [(f"train-{number}", number, "train", stage.sequences) for number, stage in enumerate(corpus.stages)]
+    validation: _Part = ("validation", last, "validation", corpus.training.validation_sequences)
+    stages: list[_Part] = [
+        (f"train-{number}", number, "train", stage.sequences) for number, stage in enumerate(corpus.stages)
+    ]
     parts: dict[str, dict] = {}
     files = _measure(output, "tokenizer/*")
     first_for_training = start = 0

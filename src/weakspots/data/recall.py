@@ -58,6 +58,7 @@ def recall_documents(
     """
     spelled = np.array([f" {word}" for word in animals()[: source.keys] + names()[: source.values]])
     lengths = np.strings.str_len(spelled)
+    assert stage.records is not None  # the configuration refuses a recall stage without
     for block in count(start // BLOCK):
         rng = np.random.default_rng((*seed, block))
         words, answers = recall_block(rng, stage.length - 1, stage.records, source.keys, source.values)

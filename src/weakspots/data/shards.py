@@ -15,7 +15,7 @@ depends on the documents and the tokenizer only, not on batches, threads or inte
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,7 @@ class Sequences:
     def __len__(self) -> int:
         return int(self._ends[-1]) // self.length
 
-    def read(self, indices: np.ndarray | list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, indices: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """The sequences `indices` [n]: tokens int64 [n, length] and answers bool [n, length], all False without marks.
 
         Raises IndexError for an index that is not in 0 .. len(self) - 1.

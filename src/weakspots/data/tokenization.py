@@ -14,7 +14,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from weakspots.config import BytePairTokenizer, Corpus, PretrainedTokenizer
+from weakspots.config import BytePairTokenizer, Corpus, PretrainedTokenizer, RecallSource
 from weakspots.data.corpora import documents
 from weakspots.data.document import Document
 from weakspots.errors import UserError
@@ -36,12 +36,14 @@ def build_tokenizer(corpus: Corpus) -> PreTrainedTokenizerFast:
     """
     if isinstance(corpus.tokenizer, PretrainedTokenizer):
         return _load(corpus.tokenizer.path)
-    tokenizer = _train(corpus) if isinstance(corpus.tokenizer, BytePairTokenizer) else _words(corpus)
+    settings = corpus.tokenizer
+    tokenizer = _train(corpus, settings) if isinstance(settings, BytePairTokenizer) else _words(corpus)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END_OF_TEXT)
 
 
 def _words(corpus: Corpus) -> Tokenizer:
     source = corpus.source
+    assert isinstance(source, RecallSource)  # the configuration refuses words for other sources
     for key, wanted, known in (("keys", source.keys, animals()), ("values", source.values, names())):
         if wanted > len(known):
             raise UserError(f"source.{key} {wanted} is more than the {len(known)} words there are: lower it")
@@ -51,17 +53,17 @@ def _words(corpus: Corpus) -> Tokenizer:
     return tokenizer
 
 
-def _train(corpus: Corpus) -> Tokenizer:
+def _train(corpus: Corpus, settings: BytePairTokenizer) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=corpus.tokenizer.vocabulary,
+        vocab_size=settings.vocabulary,
         special_tokens=[END_OF_TEXT],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    first = islice(documents(corpus, 0, "train"), corpus.tokenizer.training_documents)
+    first = islice(documents(corpus, 0, "train"), settings.training_documents)
     tokenizer.train_from_iterator((document.text for document in first), trainer)
     return tokenizer
 

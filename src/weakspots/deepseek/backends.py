@@ -42,7 +42,7 @@ def backend_of(row: DeepseekModel, trained: str, device: str, candidates: Sequen
             timeout=server.timeout,
             key_variable=server.key_variable,
         )
-    place, dtype = (trained, "float32") if row.stand_in else (row.folder, row.dtype)
+    place, dtype = (trained, "float32") if row.folder is None else (row.folder, row.dtype)
     return Local.load(place, dtype=dtype, device=device, candidates=candidates, batch_tokens=batch_tokens)
 
 

@@ -78,7 +78,7 @@ def completions(settings: CodeCompletion, tokenizer: PreTrainedTokenizerBase) ->
     """
     code, source = kernel(settings)
     start, of_code = first_token(tokenizer), encode(tokenizer, code)
-    continuations = tuple(_continuation(tokenizer, code, of_code, text) for text in CONTINUATIONS)
+    first, second = (_continuation(tokenizer, code, of_code, text) for text in CONTINUATIONS)
     tokens, rows = [], []
     for family, sign in FAMILIES.items():
         lengths = []
@@ -99,7 +99,7 @@ def completions(settings: CodeCompletion, tokenizer: PreTrainedTokenizerBase) ->
                 f"the tokenizer does not give every {sign!r} of a docstring one token ({settings.equals[0]} to "
                 f"{settings.equals[-1]} signs are {lengths[0]} to {lengths[-1]} tokens): this model cannot be asked"
             )
-    return Completions(tokens, pd.DataFrame(rows, columns=["family", "length", "equals", "source"]), continuations)
+    return Completions(tokens, pd.DataFrame(rows, columns=["family", "length", "equals", "source"]), (first, second))
 
 
 def measure(deepseek: Deepseek, model: str, trained: str, device: str, answers: Path) -> pd.DataFrame:
@@ -164,6 +164,7 @@ def _fetched(settings: CodeCompletion) -> str | None:
     from huggingface_hub.errors import RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
+        assert settings.repository is not None  # `kernel` looks
         path = hf_hub_download(settings.repository, settings.kernel, revision=settings.revision)
     except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError) as error:
         raise UserError(

@@ -11,8 +11,9 @@ Shapes: B or N prompts, T tokens, Q query tokens at the end of a prompt, L layer
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,7 +54,7 @@ def knocked_out(model: PreTrainedModel, layer: int, means: torch.Tensor) -> Iter
     if not 0 <= layer < len(modules):
         raise UserError(f"layer {layer} does not exist: the model has layers 0 to {len(modules) - 1}")
 
-    def replace(_module, _inputs, outputs: tuple) -> tuple:
+    def replace(_module: nn.Module, _inputs: tuple, outputs: tuple) -> tuple:
         output = outputs[0].clone()  # [B, T, D]
         assert output.shape[1] >= len(means), "a pass must hold all query tokens"
         output[:, -len(means) :] = means.to(output)
@@ -71,10 +72,10 @@ def mean_outputs(
 ) -> torch.Tensor:
     """Means `[L, Q, D]`, float32, of all layers' attention outputs at the query tokens of the `prompts`, each `[T]`."""
     modules = attentions(model)
-    sums: list[torch.Tensor | float] = [0.0] * len(modules)
+    sums: list[Any] = [0.0] * len(modules)  # tensors from the first batch on
 
-    def collect(number: int):
-        def hook(_module, _inputs, outputs: tuple) -> None:
+    def collect(number: int) -> Callable[[nn.Module, tuple, tuple], None]:
+        def hook(_module: nn.Module, _inputs: tuple, outputs: tuple) -> None:
             sums[number] = sums[number] + outputs[0][:, -query_tokens:].double().sum(0).cpu()
 
         return hook
@@ -114,7 +115,7 @@ def measure(deepseek: Deepseek, model: str, trained: str, device: str) -> pd.Dat
 
 def score(
     model: PreTrainedModel,
-    prompts: Sequence[np.ndarray],
+    prompts: Sequence[np.ndarray] | Prompts,
     answers: np.ndarray,
     mapping: np.ndarray,
     position: np.ndarray,
@@ -171,7 +172,7 @@ def score(
     return pd.concat(rows, ignore_index=True).sort_values("layer", kind="stable", ignore_index=True)
 
 
-def _batches(prompts: Sequence[np.ndarray], batch: int) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+def _batches(prompts: Sequence[np.ndarray] | Prompts, batch: int) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     """Numbers `[B]` and tokens `[B, T]`, int64, of `batch` prompts at a time."""
     for start in range(0, len(prompts), batch):
         numbers = np.arange(start, min(start + batch, len(prompts)))

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from transformers import PreTrainedTokenizerBase
 
 from weakspots.config.deepseek import Needle
@@ -39,13 +41,13 @@ class LazyIds(Sequence):
     def __len__(self) -> int:
         return self._prompts.length
 
-    def __getitem__(self, place):
+    def __getitem__(self, place: Any) -> Any:
         return self._prompts[self._index][place]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._prompts[self._index].tolist())
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return self._prompts[self._index].astype(dtype or np.uint32)
 
 

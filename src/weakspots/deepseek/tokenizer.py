@@ -94,7 +94,7 @@ def words(tokenizer: PreTrainedTokenizerBase, more_keys_than: int, avoid: list[i
             f"{more_keys_than} keys are needed: lower deepseek.needle.records"
         )
     spelling = {token: f" {word}" for some in (keys, values) for word, token in some.items()}
-    return Words(*(np.fromiter(some.values(), np.uint32) for some in (keys, values)), spelling)
+    return Words(np.fromiter(keys.values(), np.uint32), np.fromiter(values.values(), np.uint32), spelling)
 
 
 def _single(tokenizer: PreTrainedTokenizerBase, candidates: list[str] | tuple[str, ...]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -53,7 +55,7 @@ def count(results: Results) -> pd.DataFrame:
     for model, row in results.deepseek.items():
         if row.stand_in is not None:
             continue
-        entry = {**models.about(results, model), "period": row.stride or rankings.PERIOD}
+        entry: dict[str, Any] = {**models.about(results, model), "period": row.stride or rankings.PERIOD}
         if model in results.completions:
             table = results.completions[model]
             following, phases = rankings.best_following(table, entry["period"])

@@ -86,7 +86,8 @@ def _blocks(table: pd.DataFrame) -> dict[str, _Block]:
 
 def _placed(blocks: dict[str, _Block], top: float) -> tuple[dict[str, tuple[float, float]], float]:
     """Left and top of the maps, those side by side at one height, and the end of the lowest."""
-    names, places, end = list(blocks), {}, top
+    names, end = list(blocks), top
+    places: dict[str, tuple[float, float]] = {}
     for start in range(0, len(names), _ACROSS):
         row = {name: blocks[name] for name in names[start : start + _ACROSS]}
         maps = end + panels.LINE * max(block.lines for block in row.values()) + 0.2
@@ -129,7 +130,7 @@ def _draw_block(figure: Figure, block: _Block, left: float, top: float) -> None:
     values = run.pivot(index="layer", columns="residue", values="change").sort_index()
     modulus, stride = values.shape[1], int(run["stride"].iloc[0])
     panels.draw_maps(axes, [panels.Map(values.to_numpy(float), panels.CHANGE, "")], values.index.to_list())
-    borders = np.arange(stride, modulus, stride) - 0.5 if stride else []
+    borders = np.arange(stride, modulus, stride) - 0.5 if stride else np.array([])
     axes.vlines(borders, -0.5, len(values) - 0.5, color="0.4", linestyle=(0, (3, 2)), linewidth=0.6)
     axes.set_xlabel(f"position mod {modulus}", fontsize=7.5, labelpad=1.5)
     axes.set_ylabel("layer", fontsize=7.5, labelpad=2)

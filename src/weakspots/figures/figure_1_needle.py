@@ -82,7 +82,7 @@ def draw(figure: Figure, table: pd.DataFrame, top: float) -> None:
         if column == 0:
             axes.set_ylabel("accuracy (%)", fontsize=7.5, labelpad=2)
         if number + _ACROSS >= len(colours):
-            axes.set_xlabel(axes.get_label(), fontsize=7.5, labelpad=1.5)
+            axes.set_xlabel(str(axes.get_label()), fontsize=7.5, labelpad=1.5)
     if len(stand_ins):
         rows = -(-len(colours) // _ACROSS)
         _draw_stand_ins(figure, stand_ins, top + _ABOVE + rows * _ROW + _LABELS * bool(rows))

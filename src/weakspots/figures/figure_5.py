@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -136,8 +137,13 @@ def _draw_model(figure: Figure, run: pd.DataFrame, inside: tuple[float, float, f
     axes = panels.inches(figure, *inside, height)
     panels.draw_maps(axes, maps, heads["layer"].to_list())
     axes.set_ylabel("layer", fontsize=7.5, labelpad=2)
-    under = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "center", "va": "top"}
-    middle = np.mean(axes.get_xlim())
+    under: dict[str, Any] = {
+        "xycoords": ("data", "axes fraction"),
+        "textcoords": "offset points",
+        "ha": "center",
+        "va": "top",
+    }
+    middle = float(np.mean(axes.get_xlim()))
     axes.annotate(f"position mod {stride}", (middle, 0), (0, -13), fontsize=7.5, **under)
     middle = _draw_static(axes, heads["static"].to_numpy(), stride)
     axes.annotate("eff. phases", (middle, 0), (0, -13), fontsize=7.5, **under)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -26,7 +27,7 @@ class Scale:
 
     colours: Colormap
     norm: Normalize
-    ticks: Sequence[float]
+    ticks: Sequence[float] | np.ndarray
     names: Sequence[str]
     label: str
 
@@ -90,13 +91,13 @@ def draw_maps(axes: Axes, maps: Sequence[Map], layers: Sequence[int], period: in
         marks = np.add.outer(starts, np.arange(period, columns, period) - 0.5).ravel()
         axes.vlines(marks, -0.5, rows - 0.5, color="0.4", linestyle=(0, (3, 2)), linewidth=0.5)
     axes.set(xlim=(-0.5, starts[-1] + columns - 0.5), ylim=(rows - 0.5, -0.5))
-    axes.set_xticks(np.add.outer(starts, phases).ravel(), list(phases) * len(maps))
+    axes.set_xticks(np.add.outer(starts, phases).ravel(), [str(phase) for phase in phases] * len(maps))
     tick_layers(axes, layers)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=2, width=0.6, pad=1.5, labelsize=7)
 
 
-def _cross(axes: Axes, heights: np.ndarray, starts: np.ndarray, columns: int, **options) -> None:
+def _cross(axes: Axes, heights: np.ndarray, starts: np.ndarray, columns: int, **options: Any) -> None:
     """Horizontal lines at these heights through every map."""
     lefts = np.repeat(starts, len(heights)) - 0.5
     axes.hlines(np.tile(heights, len(starts)), lefts, lefts + columns, **options)
@@ -107,7 +108,7 @@ def tick_layers(axes: Axes, layers: Sequence[int], most: int = 8) -> None:
     numbers = sorted(set(layers))
     step = every(len(numbers), most)
     middles = [float(np.mean(np.flatnonzero(np.array(layers) == number))) for number in numbers[::step]]
-    axes.set_yticks(middles, numbers[::step])
+    axes.set_yticks(middles, [str(number) for number in numbers[::step]])
 
 
 def every(count: int, most: int) -> int:
@@ -136,13 +137,13 @@ def sheet(height: float) -> Figure:
     return plt.figure(figsize=(WIDTH, height))
 
 
-def inches(figure: Figure, left: float, top: float, width: float, height: float, **options) -> Axes:
+def inches(figure: Figure, left: float, top: float, width: float, height: float, **options: Any) -> Axes:
     """Axes whose left upper corner is so many inches from the figure's, `width` by `height` inches."""
     whole = figure.get_figheight()
     return figure.add_axes((left / WIDTH, 1 - (top + height) / whole, width / WIDTH, height / whole), **options)
 
 
-def write(figure: Figure, left: float, top: float, text: str, **options) -> None:
+def write(figure: Figure, left: float, top: float, text: str, **options: Any) -> None:
     """Text whose anchor is so many inches from the figure's left upper corner; top-aligned unless `va` says else."""
     figure.text(left / WIDTH, 1 - top / figure.get_figheight(), text, **{"va": "top", **options})
 

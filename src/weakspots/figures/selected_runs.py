@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -37,7 +38,7 @@ def measure(results: Results) -> pd.DataFrame:
     rows = []
     for model, padding in results.runs():
         row, period = results.models[model], results.periodicity(model, padding)
-        entry = {"model": model, "label": row.label(), "padding": padding, "stride": row.period}
+        entry: dict[str, Any] = {"model": model, "label": row.label(), "padding": padding, "stride": row.period}
         entry |= {f"validation_loss_{corpus}": losses.get(model) for corpus, losses in results.losses.items()}
         for statistic, values in results.summary(model, padding).iterrows():
             entry |= {statistic: values["estimate"]}

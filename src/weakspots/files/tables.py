@@ -7,7 +7,9 @@ versions, seed) in the file's metadata under the key `weakspots`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -16,6 +18,8 @@ import pyarrow.parquet as pq
 from weakspots.errors import UserError
 from weakspots.files.atomic import writing
 from weakspots.files.theory_columns import THEORY_TABLES
+
+T = TypeVar("T")
 
 _METADATA_KEY = b"weakspots"
 
@@ -192,7 +196,7 @@ def provenance_of(path: str | Path) -> dict[str, str]:
     return json.loads(metadata.get(_METADATA_KEY, b"{}"))
 
 
-def _open(path: str | Path, opener):
+def _open(path: str | Path, opener: Callable[[str | Path], T]) -> T:
     try:
         return opener(path)
     except FileNotFoundError:

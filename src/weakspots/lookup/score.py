@@ -48,7 +48,7 @@ def batches(
     """`batch` prompts [batch, T] and their answers [batch] at a time, on `device`."""
     for start in range(0, len(tokens), batch):
         part = slice(start, start + batch)
-        yield tuple(torch.from_numpy(ids[part]).to(device) for ids in (tokens, answers))
+        yield torch.from_numpy(tokens[part]).to(device), torch.from_numpy(answers[part]).to(device)
 
 
 def rank_and_probability(logits: torch.Tensor, answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

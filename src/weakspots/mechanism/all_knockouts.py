@@ -24,8 +24,9 @@ from weakspots.config import Config
 from weakspots.lookup.prompts import PromptSet, prompts, words_in_use
 from weakspots.lookup.score import batches, rank_and_probability, table, tokenize
 from weakspots.mechanism.knockout import calibrate, columns
-from weakspots.model.cache import CompressedLayer
+from weakspots.model.cache import CompressedLayer, Pair
 from weakspots.model.loading import load_trained
+from weakspots.model.rotary import Angles
 from weakspots.model.transformer import Attention, WeakSpotsForCausalLM
 from weakspots.model_table import WHOLE_LAYER
 
@@ -100,12 +101,12 @@ def score(
             rank, probability = (torch.cat(column).view(states.shape[:2]).cpu() for column in zip(*scored, strict=True))
             ranks.append(rank)
             probabilities.append(probability[:, 0])
-    rank = torch.cat(ranks).numpy()
-    clean = table(prompts, rank[:, 0], torch.cat(probabilities).numpy())
-    return clean, _knockout_table(prompts, rank[:, 1:] == 1, knockouts(model))
+    ranked = torch.cat(ranks).numpy()
+    clean = table(prompts, ranked[:, 0], torch.cat(probabilities).numpy())
+    return clean, _knockout_table(prompts, ranked[:, 1:] == 1, knockouts(model))
 
 
-def _attend(attention: Attention, hidden: torch.Tensor, angles, cache: Cache, length: int) -> torch.Tensor:
+def _attend(attention: Attention, hidden: torch.Tensor, angles: Angles, cache: Cache, length: int) -> torch.Tensor:
     """What the heads read `[B, V, H * D]` in the V states `hidden` `[B, V, E]` of the final token."""
     batch, states, _ = hidden.shape
     query, key, value = attention.project(hidden, angles)
@@ -129,9 +130,13 @@ def _attend(attention: Attention, hidden: torch.Tensor, angles, cache: Cache, le
     return read.permute(0, 3, 1, 2, 4).reshape(batch, states, -1)
 
 
-def _compressed(attention: Attention, past: CompressedLayer, hidden: torch.Tensor, own, length: int):
+def _compressed(
+    attention: Attention, past: CompressedLayer, hidden: torch.Tensor, own: Pair, length: int
+) -> tuple[torch.Tensor, torch.Tensor, list[Pair]]:
     """Cached keys and values that the final token sees, local ones and entries, and those it adds in every state."""
-    memory, first = attention.memory, attention.memory.entry_count(length - 1)
+    memory = attention.memory
+    assert memory is not None
+    first = memory.entry_count(length - 1)
     last = torch.tensor(length - 1)
     added = [own] if bool(memory.local_visible(last, last)) else []
     if memory.entry_count(length) > first:  # a window closes with this token
@@ -139,9 +144,8 @@ def _compressed(attention: Attention, past: CompressedLayer, hidden: torch.Tenso
         before = past.open_hidden[:, None].expand(-1, states, -1, -1)
         window = torch.cat([before, hidden[:, :, None]], dim=2).flatten(0, 1)
         entry = attention.entries(window, max(0, memory.lead - first * memory.stride), first)
-        added.append(
-            tuple(x.to(own[1].dtype).view(batch, states, *x.shape[1:]).squeeze(3).transpose(1, 2) for x in entry)
-        )
+        key, value = (x.to(own[1].dtype).view(batch, states, *x.shape[1:]).squeeze(3).transpose(1, 2) for x in entry)
+        added.append((key, value))
     keys, values = (
         torch.cat([x, e.to(x.dtype)], dim=2)
         for x, e in ((past.local_keys, past.keys), (past.local_values, past.values))

@@ -9,11 +9,13 @@ Shapes: L layers, H query heads, K KV heads, D channels per head.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from weakspots.config import Knockout, Lookup
@@ -49,7 +51,7 @@ def knocked_out(model: WeakSpotsForCausalLM, layer: int, head: int, means: torch
     """
     replaced = columns(model, layer, head)
 
-    def replace(_module, _inputs, outputs: torch.Tensor) -> torch.Tensor:
+    def replace(_module: nn.Module, _inputs: tuple, outputs: torch.Tensor) -> torch.Tensor:
         outputs = outputs.clone()
         outputs[:, -1, replaced] = means[layer, replaced].to(outputs)
         return outputs
@@ -63,10 +65,10 @@ def knocked_out(model: WeakSpotsForCausalLM, layer: int, head: int, means: torch
 
 def mean_outputs(model: WeakSpotsForCausalLM, tokens: torch.Tensor, batch: int = 64) -> torch.Tensor:
     """Means `[L, H * D]` of all heads' outputs at the final position of the texts `tokens` `[N, T]`."""
-    sums: list[torch.Tensor | float] = [0.0] * len(model.layers)
+    sums: list[Any] = [0.0] * len(model.layers)  # tensors from the first batch on
 
-    def collect(number: int):
-        def hook(_module, _inputs, outputs: torch.Tensor) -> None:
+    def collect(number: int) -> Callable[[nn.Module, tuple, torch.Tensor], None]:
+        def hook(_module: nn.Module, _inputs: tuple, outputs: torch.Tensor) -> None:
             sums[number] = sums[number] + outputs[:, -1].double().sum(0)
 
         return hook

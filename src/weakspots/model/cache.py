@@ -7,6 +7,7 @@ states of the windows that are still open. So a text of T tokens costs about T /
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer
@@ -32,6 +33,12 @@ class CompressedLayer(CacheLayerMixin):
     tokens before position `seen`; `open_hidden` `[B, M, E]` are the hidden states from the first open window on.
     """
 
+    keys: Any  # this and the next four: None before the first tokens
+    values: Any
+    local_keys: Any
+    local_values: Any
+    open_hidden: Any
+
     def __init__(self, memory: Memory):
         super().__init__()
         self.memory = memory
@@ -44,9 +51,11 @@ class CompressedLayer(CacheLayerMixin):
         self.is_initialized = False
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing to allocate: tensors come with the first tokens."""
         self.is_initialized = True
 
-    def update(self, keys: torch.Tensor, values: torch.Tensor, *args, **kwargs) -> Pair:
+    def update(self, keys: torch.Tensor, values: torch.Tensor, *args: object, **kwargs: object) -> Pair:
+        """Raises TypeError: a compressed layer needs hidden states, not keys and values alone."""
         raise TypeError("a compressed layer is extended with hidden states: call extend")
 
     def extend(
@@ -68,11 +77,11 @@ class CompressedLayer(CacheLayerMixin):
         positions = torch.arange(end - keys.shape[2], end, device=keys.device)
         entries = compress(hidden, max(0, memory.lead - first * memory.stride), first)
         if self.keys is not None:
-            entries = tuple(torch.cat(pair, dim=2) for pair in zip((self.keys, self.values), entries, strict=True))
-        self._keep(keys, values, hidden, positions, entries, end)
+            entries = torch.cat([self.keys, entries[0]], dim=2), torch.cat([self.values, entries[1]], dim=2)
+        self._keep(keys, values, hidden, entries, end)
         return (keys, values), positions, entries
 
-    def _keep(self, keys, values, hidden, positions, entries, end) -> None:
+    def _keep(self, keys: torch.Tensor, values: torch.Tensor, hidden: torch.Tensor, entries: Pair, end: int) -> None:
         self.keys, self.values = (_own(x) for x in entries)
         self.seen, self.is_initialized = end, True
         oldest = int(self.memory.local_start(torch.tensor(end)))
@@ -86,9 +95,11 @@ class CompressedLayer(CacheLayerMixin):
         return self.seen
 
     def get_max_length(self) -> int:
+        """-1: there is no limit."""
         return -1
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Length and offset of the keys that a mask of transformers would cover."""
         return self.seen + query_length, 0
 
     def _tensors(self) -> list[str]:

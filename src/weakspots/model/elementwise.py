@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +34,7 @@ class _RMSNorm(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x, weight, epsilon):
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
         width = x.shape[-1]
         mean = torch.mv((x * x).view(-1, width), x.new_full((width,), 1 / width))
         inverse = mean.add_(epsilon).rsqrt_().view(*x.shape[:-1], 1)
@@ -42,7 +43,7 @@ class _RMSNorm(torch.autograd.Function):
         return normalised * weight
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
         normalised, inverse, weight = ctx.saved_tensors
         width = normalised.shape[-1]
         gradient = gradient.contiguous()
@@ -72,17 +73,18 @@ class RMSNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`[..., width]`, normalised and scaled."""
         return rms_norm(x, self.weight, self.epsilon)
 
 
 class _HalfRotation(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, cos, sin):
+    def forward(ctx: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(cos, sin)
         return _turn(x, cos, sin)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         cos, sin = ctx.saved_tensors
         return _turn(gradient, cos, -sin), None, None
 
@@ -102,14 +104,14 @@ def rotate_halves(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torc
 
 class _SwiGLU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, gate_up):
+    def forward(ctx: Any, gate_up: torch.Tensor) -> torch.Tensor:
         gate, up = gate_up.chunk(2, dim=-1)
         activated = F.silu(gate)
         ctx.save_for_backward(gate_up, activated)
         return activated * up
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         gate_up, activated = ctx.saved_tensors
         gate, up = gate_up.chunk(2, dim=-1)
         result = torch.empty_like(gate_up)

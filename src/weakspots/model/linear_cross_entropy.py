@@ -15,6 +15,8 @@ Shapes: n tokens, E width, V vocabulary.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
@@ -45,7 +47,9 @@ def exceeds_budget(hidden: torch.Tensor, weight: torch.Tensor) -> bool:
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, targets, wanted):
+    def forward(
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, wanted: bool
+    ) -> torch.Tensor:
         device = hidden.device.type
         kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         exact = torch.promote_types(kind, torch.float32)
@@ -62,7 +66,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 logits = (states[part] @ matrix.t()).to(exact)
                 normaliser = logits.logsumexp(dim=1, keepdim=True)
                 loss += (normaliser - logits.gather(1, right)).sum()
-                if not wanted:
+                if for_hidden is None or for_weight is None:
                     continue
                 gradient = logits.sub_(normaliser).exp_()
                 gradient.scatter_add_(1, right, gradient.new_full(right.shape, -1.0))
@@ -72,13 +76,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
                     for_weight.addmm_(gradient.t(), states[part])
                 else:
                     for_weight += gradient.t() @ states[part]
-        if wanted:
+        if for_hidden is not None and for_weight is not None:
             ctx.save_for_backward(for_hidden, for_weight.to(weight.dtype))
         return loss / tokens
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, upstream):
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None]:
         for_hidden, for_weight = ctx.saved_tensors
         needs_hidden, needs_weight, *_ = ctx.needs_input_grad
         return (

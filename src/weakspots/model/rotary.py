@@ -7,6 +7,9 @@ from torch import nn
 
 from weakspots.model.elementwise import rotate_halves
 
+Angles = tuple[torch.Tensor, torch.Tensor] | None
+"""Cosine and sine `[T, channels]`; None where nothing rotates."""
+
 
 class Rotary(nn.Module):
     """Angles for `channels` rotating channels (even; 0 for a model without positions) at base `base`.
@@ -22,7 +25,7 @@ class Rotary(nn.Module):
             self.channels = 2  # a fraction of a narrow head still rotates one pair
         self.base, self.last = base, last
 
-    def angles(self, positions: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def angles(self, positions: torch.Tensor, dtype: torch.dtype) -> Angles:
         """Cosine and sine `[T, channels]` at integer `positions` `[T]`; None where nothing rotates."""
         if not self.channels:
             return None
@@ -31,7 +34,7 @@ class Rotary(nn.Module):
         angles = angles.repeat_interleave(2, dim=-1) if self.last else torch.cat([angles, angles], dim=-1)
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    def forward(self, x: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, angles: Angles) -> torch.Tensor:
         """Rotates `x` `[..., T, D]` by the angles of its positions."""
         if angles is None:
             return x

@@ -9,6 +9,8 @@ Shapes: B batch, T tokens, E width, H query heads, K KV heads, D channels per he
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -29,7 +31,7 @@ from weakspots.model.cache import CompressedLayer, new_cache
 from weakspots.model.compressor import Compressor
 from weakspots.model.elementwise import RMSNorm, rms_norm, swiglu
 from weakspots.model.linear_cross_entropy import linear_cross_entropy
-from weakspots.model.rotary import Rotary
+from weakspots.model.rotary import Angles, Rotary
 from weakspots.model_table import ModelRow, model_row
 
 
@@ -121,6 +123,7 @@ class Attention(nn.Module):
 
         Entry j is rotated by position j * S.
         """
+        assert self.memory is not None
         key, value = self.compressor(hidden, lead)
         if self.entry_norm is not None:
             key = rms_norm(key, self.entry_norm, self.epsilon)
@@ -130,7 +133,7 @@ class Attention(nn.Module):
         return self.rotary(key, self.rotary.angles(positions, key.dtype)), value
 
     def forward(
-        self, hidden: torch.Tensor, angles, positions: torch.Tensor, cache: Cache | None, last: int
+        self, hidden: torch.Tensor, angles: Angles, positions: torch.Tensor, cache: Cache | None, last: int
     ) -> torch.Tensor:
         """`hidden` `[B, T, E]` at `positions` `[T]`, whose `angles` the rotary module gave.
 
@@ -142,12 +145,12 @@ class Attention(nn.Module):
         attended = self._attend(query, key, value, hidden, positions, cache)
         return attended.transpose(1, 2).reshape(batch, last, -1)
 
-    def project(self, hidden: torch.Tensor, angles) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def project(self, hidden: torch.Tensor, angles: Angles) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Query `[B, H, T, D]`, key and value `[B, K, T, D]` of every token; query and key normalised and rotated."""
         batch, length, _ = hidden.shape
         heads = self.qkv(hidden).view(batch, length, -1, self.width)
         query_key, value = heads.split([self.heads + self.kv_heads, self.kv_heads], dim=2)
-        if self.query_norm is not None:
+        if self.query_norm is not None and self.key_norm is not None:
             scale = torch.cat(
                 [self.query_norm.expand(self.heads, -1), self.key_norm.expand(self.kv_heads, -1)],
             )
@@ -157,7 +160,15 @@ class Attention(nn.Module):
         query, key = query_key.to(value.dtype).split([self.heads, self.kv_heads], dim=1)
         return query, key, value.transpose(1, 2)
 
-    def _attend(self, query, key, value, hidden, positions, cache) -> torch.Tensor:
+    def _attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        hidden: torch.Tensor,
+        positions: torch.Tensor,
+        cache: Cache | None,
+    ) -> torch.Tensor:
         """Outputs `[B, H, Q, D]` of `query` at `positions`, the last of the tokens that `hidden` holds."""
         if self.memory is None:
             if cache is not None:
@@ -172,10 +183,10 @@ class Attention(nn.Module):
         else:
             layer: CompressedLayer = cache.layers[self.layer]
             (key, value), key_positions, entries = layer.extend(key, value, hidden, self.entries)
-        entries = [entry.to(value.dtype) for entry in entries]
+        entry_key, entry_value = (entry.to(value.dtype) for entry in entries)
         if from_start and query.shape[2] == key.shape[2]:
-            return choose.attend(query, key, value, *entries, self.memory)
-        return naive.attend(query, positions, key, value, key_positions, *entries, self.memory)
+            return choose.attend(query, key, value, entry_key, entry_value, self.memory)
+        return naive.attend(query, positions, key, value, key_positions, entry_key, entry_value, self.memory)
 
 
 class MLP(nn.Module):
@@ -187,6 +198,7 @@ class MLP(nn.Module):
         self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`[..., E]` to the same shape."""
         return self.down(swiglu(self.gate_up(x)))
 
 
@@ -203,7 +215,7 @@ class Block(GradientCheckpointingLayer):
     def forward(
         self,
         x: torch.Tensor,
-        angles,
+        angles: Angles,
         positions: torch.Tensor,
         cache: Cache | None,
         last: int,
@@ -233,7 +245,9 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
     def __init__(self, config: WeakSpotsConfig):
         super().__init__(config)
         self.embed = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList([Block(config, layer) for layer in range(config.num_hidden_layers)])
+        # A ModuleList does not say of which modules, so its type is that of a sequence.
+        blocks = [Block(config, layer) for layer in range(config.num_hidden_layers)]
+        self.layers: Sequence[Block] = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
@@ -253,12 +267,15 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
                     nn.init.ones_(scale)
 
     def get_input_embeddings(self) -> nn.Embedding:
+        """For transformers: the embedding of tokens."""
         return self.embed
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """For transformers: replaces the embedding of tokens."""
         self.embed = value
 
     def get_output_embeddings(self) -> nn.Linear:
+        """For transformers: the product that gives logits, tied to the embedding."""
         return self.lm_head
 
     def new_cache(self) -> Cache:

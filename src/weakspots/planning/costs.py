@@ -25,7 +25,7 @@ class Assumptions:
     peak_tflops: float = 989.0
     vocabulary: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for flag, value in (("--days", self.days), ("--mfu", self.mfu), ("--peak-tflops", self.peak_tflops)):
             if not (math.isfinite(value) and value > 0):
                 raise UserError(f"{flag} {value:g} must be a number above 0")

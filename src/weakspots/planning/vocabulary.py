@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weakspots.config import BytePairTokenizer, Corpus, WordTokenizer
+from weakspots.config import BytePairTokenizer, Corpus, RecallSource, WordTokenizer
 from weakspots.errors import UserError
 
 QWEN3 = 151_669
@@ -23,6 +23,7 @@ def vocabulary(corpus: Corpus, name: str) -> int:
     """
     tokenizer = corpus.tokenizer
     if isinstance(tokenizer, WordTokenizer):
+        assert isinstance(corpus.source, RecallSource)  # the configuration refuses words for other sources
         return 1 + corpus.source.keys + corpus.source.values
     if isinstance(tokenizer, BytePairTokenizer):
         return tokenizer.vocabulary

@@ -71,8 +71,8 @@ def rank_and_logprob(answer: Answer, wanted_id: int, wanted_text: str) -> tuple[
     By id where the backend gives ids, else by exact text. A server reports its top tokens only: a token that is not
     among them has neither. Without log-probabilities the greedy token still has rank 1.
     """
-    known, wanted = (answer.ids, wanted_id) if answer.ids else (answer.logprobs, wanted_text)
-    logprob = known.get(wanted)
+    known: Mapping[int, float] | Mapping[str, float] = answer.ids or answer.logprobs
+    logprob = answer.ids.get(wanted_id) if answer.ids else answer.logprobs.get(wanted_text)
     if logprob is None:
         return (1 if not known and is_correct(answer, wanted_id, wanted_text) else None), None
     rank = answer.ranks.get(wanted_id) if answer.ids else None

@@ -18,11 +18,12 @@ def results_of(work: Callable[[Callable[[T], None]], Coroutine]) -> Iterator[T]:
     When the caller stops iterating, the coroutine is cancelled and waited for.
     """
     results: SimpleQueue[tuple[list[T], BaseException | None, bool]] = SimpleQueue()
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task]] = []
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task | None]] = []
     started = threading.Event()
 
     async def main() -> None:
-        loop, batch = asyncio.get_running_loop(), []
+        loop = asyncio.get_running_loop()
+        batch: list[T] = []
         running.append((loop, asyncio.current_task()))
         started.set()
 
@@ -62,5 +63,6 @@ def results_of(work: Callable[[Callable[[T], None]], Coroutine]) -> Iterator[T]:
     finally:
         with suppress(RuntimeError):  # the loop is closed: it has ended by itself
             loop, task = running[0]
+            assert task is not None  # `main` runs as a task
             loop.call_soon_threadsafe(task.cancel)
         thread.join()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from weakspots.errors import UserError
 from weakspots.serving.answers import Answer, Backend, Prompt
@@ -98,7 +99,8 @@ def _logprobs(backend: Backend, answers: Sequence[Answer]) -> None:
 
 
 def _same(backend: Backend, first: Answer, second: Answer) -> None:
-    one, two = first.ids or first.logprobs, second.ids or second.logprobs
+    one: Mapping[Any, float] = first.ids or first.logprobs
+    two: Mapping[Any, float] = second.ids or second.logprobs
     difference = max((abs(one[token] - two[token]) for token in one.keys() & two.keys()), default=0.0)
     if first.token != second.token or first.token_id != second.token_id:
         what = f"{first.token!r}, then {second.token!r}"

@@ -12,7 +12,6 @@ import random
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 
 from pydantic_core import to_json
 
@@ -126,7 +125,9 @@ class Endpoint:
 
     async def _answer(self, connection: Connection, body: bytes, key: str, run: _Run) -> Answer:
         """One prompt's answer, after as many requests as it takes. Raises UserError."""
-        for tried in count(1):
+        tried = 0
+        while True:
+            tried += 1
             try:
                 return await self._once(connection, body, key)
             except _Passing as error:

@@ -29,19 +29,19 @@ class Connection:
         lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", "Content-Type: application/json"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self._head = "\r\n".join([*lines, "Content-Length: "]).encode()
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         """Status, headers (names in lower case) and body of the response. Raises Broken."""
         try:
-            if self._writer is None or self._reader.at_eof():  # closed by the server since the last request
+            if self._streams is None or self._streams[0].at_eof():  # closed by the server since the last request
                 self.close()
-                self._reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
-            self._writer.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
-            await self._writer.drain()
-            status, headers = await self._read_head()
-            whole = await self._read_body(headers)
+                self._streams = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+            reader, writer = self._streams
+            writer.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+            await writer.drain()
+            status, headers = await _read_head(reader)
+            whole = await _read_body(reader, headers)
         except BaseException as error:
             self.close()  # what may still come belongs to this request, and must not be read as the next answer
             if isinstance(error, asyncio.IncompleteReadError):
@@ -57,29 +57,31 @@ class Connection:
 
     def close(self) -> None:
         """Ends the connection, if there is one."""
-        if self._writer is not None:
-            self._writer.close()
-        self._reader = self._writer = None
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
 
-    async def _read_head(self) -> tuple[int, dict[str, str]]:
-        status = 100
-        while 100 <= status < 200:  # what comes before the answer itself
-            lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            protocol, number = lines[0].split()[:2]
-            if not protocol.startswith("HTTP/1."):
-                raise ValueError(protocol)
-            status = int(number)
-        fields = (line.partition(":") for line in lines[1:-2])
-        return status, {name.lower(): value.strip() for name, _, value in fields}
 
-    async def _read_body(self, headers: Mapping[str, str]) -> bytes:
-        if headers.get("transfer-encoding", "").lower() == "chunked":
-            pieces = []
-            while size := int((await self._reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-                pieces.append((await self._reader.readexactly(size + 2))[:-2])
-            while await self._reader.readuntil(b"\r\n") != b"\r\n":
-                pass  # trailers
-            return b"".join(pieces)
-        if "content-length" in headers:
-            return await self._reader.readexactly(int(headers["content-length"]))
-        return await self._reader.read()  # until the server closes
+async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    status = 100
+    while 100 <= status < 200:  # what comes before the answer itself
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        protocol, number = lines[0].split()[:2]
+        if not protocol.startswith("HTTP/1."):
+            raise ValueError(protocol)
+        status = int(number)
+    fields = (line.partition(":") for line in lines[1:-2])
+    return status, {name.lower(): value.strip() for name, _, value in fields}
+
+
+async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        pieces = []
+        while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+            pieces.append((await reader.readexactly(size + 2))[:-2])
+        while await reader.readuntil(b"\r\n") != b"\r\n":
+            pass  # trailers
+        return b"".join(pieces)
+    if "content-length" in headers:
+        return await reader.readexactly(int(headers["content-length"]))
+    return await reader.read()  # until the server closes

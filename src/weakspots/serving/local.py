@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -40,14 +41,15 @@ class Local:
         candidates: Sequence[int] = (),
         batch_tokens: int = 8192,
     ) -> None:
-        self._model, self.tokenizer, self._texts = model.eval(), tokenizer, {}
+        self._model, self.tokenizer = model.eval(), tokenizer
+        self._texts: dict[int, str] = {}
         self._top, self._batch_tokens = top, batch_tokens
         self._candidates = sorted(set(map(int, candidates)))
         settings = [label, version, str(model.dtype), model.device.type, top, self._candidates]
         self.name = f"{label} [{config_hash(settings)}]"
 
     @classmethod
-    def load(cls, source: str | Path, *, dtype: str = "float32", device: str = "cpu", **options: object) -> Local:
+    def load(cls, source: str | Path, *, dtype: str = "float32", device: str = "cpu", **options: Any) -> Local:
         """The model at `source`, see `loading.load`, with the options above. Raises UserError as that does."""
         model, tokenizer = load(source, dtype=dtype, device=device)
         return cls(model, tokenizer, str(source), version=version(source, model), **options)
@@ -125,7 +127,8 @@ class Local:
         """Of tokens with one text, the likeliest."""
         if self.tokenizer is None:
             return {}
-        return {self._text(token): logprob for token, logprob in sorted(ids.items(), key=lambda item: item[1])}
+        by_logprob = sorted(ids.items(), key=lambda item: item[1])
+        return {text: logprob for token, logprob in by_logprob if (text := self._text(token)) is not None}
 
     def _text(self, token: int) -> str | None:
         if self.tokenizer is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 from transformers import Cache, PreTrainedModel
+from transformers.utils import ModelOutput
 
 
 def prefill(model: PreTrainedModel, tokens: torch.Tensor, chunk: int) -> Cache | None:
@@ -32,6 +33,6 @@ def continued_logits(model: PreTrainedModel, tokens: torch.Tensor, cache: Cache 
     return _forward(model, tokens, cache).logits[:, -1]
 
 
-def _forward(model: PreTrainedModel, tokens: torch.Tensor, cache: Cache | None):
+def _forward(model: PreTrainedModel, tokens: torch.Tensor, cache: Cache | None) -> ModelOutput:
     with torch.inference_mode():  # without a cache, the model makes one of the kind that its layers need
         return model(input_ids=tokens.to(model.device), cache=cache, use_cache=True, logits_to_keep=1)

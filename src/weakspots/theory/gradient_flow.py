@@ -82,7 +82,7 @@ def common_flow(
     `context` is a `symmetric_context`; `rate` is kappa + 1/N. Raises UserError where the solver gives up.
     """
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+    def velocity(_time: float, flat: np.ndarray) -> np.ndarray:
         gates = softmax(flat.reshape(start.shape), axis=-1)
         _, keys, values = model.loss_and_gradient(context, scales, gates[:, 0, None], gates[:, 1, None])
         return -rate * _through_softmax(gates, np.stack([keys.sum(axis=1), values.sum(axis=1)], axis=1)).ravel()
@@ -115,7 +115,7 @@ def token_flow(
     """
     places = _places(contexts, start.shape[-1])
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+    def velocity(_time: float, flat: np.ndarray) -> np.ndarray:
         gradient = token_loss_and_gradient(context, scales, contexts, flat.reshape(start.shape), places)[1]
         return -(gradient + kappa * gradient.sum(axis=-1, keepdims=True)).ravel()
 

@@ -77,7 +77,7 @@ def one_hot(assignment: np.ndarray, positions: int) -> np.ndarray:
 def distinct(assignment: np.ndarray) -> np.ndarray:
     """[B] whether in every chunk of `assignment` [B, L, m] no two heads have the same position."""
     ordered = np.sort(assignment, axis=-1)
-    return (np.diff(ordered, axis=-1) > 0).all(axis=(-1, -2))
+    return np.asarray((np.diff(ordered, axis=-1) > 0).all(axis=(-1, -2)))
 
 
 def concentrated(points: np.ndarray) -> np.ndarray:

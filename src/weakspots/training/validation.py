@@ -28,8 +28,8 @@ def validation_loss(
                 inputs, labels = inputs.to(accelerator.device), labels.to(accelerator.device)
                 total += model(inputs, labels=labels, use_cache=False).loss.item() * counted
                 count += counted
-    total, count = summed(accelerator, total, count)
-    return {"loss": total / count, "tokens": int(count)}
+    of_all, labels_of_all = summed(accelerator, total, count)
+    return {"loss": of_all / labels_of_all, "tokens": int(labels_of_all)}
 
 
 def summed(accelerator: Accelerator, *values: float) -> list[float]:

@@ -62,9 +62,7 @@ def command(config: Config, claimed: int | None = None, training: bool = False) 
     """
     claimed = gpus_per_job(config, training) if claimed is None else claimed
     words = ["weakspots"]
-    if training and config.launch is None:
-        claimed = min(claimed, 1)  # one process uses one device, however many a profile sets aside
-    elif training:
+    if training and config.launch is not None:
         # No file of the user's home decides, and trainings side by side do not share a port.
         words = ["accelerate", "launch", "--config_file", config.launch, "--main_process_port", "0"]
         if config.device == "cuda":
@@ -72,6 +70,8 @@ def command(config: Config, claimed: int | None = None, training: bool = False) 
         else:  # Snakemake exports as many threads as the job has cores, which is for all processes together
             words = ["env", "OMP_NUM_THREADS=1", *words]
         words += ["-m", "weakspots.cli"]
+    elif training:
+        claimed = min(claimed, 1)  # one process uses one device, however many a profile sets aside
     if config.device == "cuda" and claimed:
         words = ["weakspots", "claim", "--gpus", str(claimed), "--", *words]
     return shlex.join(words)

@@ -35,6 +35,7 @@ class Settings:
 
     @property
     def artifacts(self) -> Path:
+        """Folder of the artifacts of this experiment."""
         return Path(self.store).resolve().parent / ARTIFACTS / self.experiment
 
 

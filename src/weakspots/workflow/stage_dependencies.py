@@ -150,6 +150,7 @@ def stand_in_settings(config: Config, model: str) -> dict:
     deepseek = config.deepseek
     corpus = config.corpora[deepseek.stand_in.corpus]
     shape = deepseek.models[model].stand_in
+    assert shape is not None, f"{model} is no stand-in"
     training = deepseek.stand_in.optimisation(corpus.training, shape.steps)
     return {
         "shape": shape.model_dump(mode="json"),
