@@ -12,8 +12,8 @@ import weakspots
 from weakspots.workflow import stage_dependencies
 
 PACKAGE = Path(weakspots.__file__).parent
-THIN = sorted(file for room in ("stages", "cli") for file in (PACKAGE / room).glob("*.py"))
-STAGES = [file.stem for file in THIN if file.parent.name == "stages" and file.stem not in ("__init__", "shared")]
+THIN = sorted(file for room in ("stages", "cli") for file in (PACKAGE / room).rglob("*.py"))
+STAGES = {file.stem: file for file in THIN if "stages" in file.parts and file.stem not in ("__init__", "shared")}
 ARRAYS = {"numpy", "pandas", "torch", "scipy", "transformers"}
 GLUE = {"config", "errors", "files", "machine", "stages", "workflow"}
 DECIDES_NO_RESULT = {
@@ -104,7 +104,7 @@ def test_every_stage_has_a_digest_and_every_digest_a_stage_or_a_notebook() -> No
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "figure"])
 def test_what_a_stage_calls_to_get_its_results_is_in_its_digest(stage: str) -> None:
     """So an edit there repeats the stage. Figures are drawn by notebooks, which are inputs of their rules."""
-    found = beyond_digest((PACKAGE / f"stages/{stage}.py").read_text(), stage)
+    found = beyond_digest(STAGES[stage].read_text(), stage)
     assert found == DECIDES_NO_RESULT.get(stage, set())
 
 

@@ -18,20 +18,8 @@ from weakspots.config import PADDINGS, load, schema
 from weakspots.errors import UserError, is_disk_full
 from weakspots.machine import gpus, processes
 from weakspots.machine.allocator import keep_freed_memory
-from weakspots.stages import (
-    claims,
-    code_completion,
-    cycling,
-    data,
-    explorer,
-    figure,
-    layer_knockout,
-    lookup,
-    needle,
-    stand_in,
-    theory,
-    train,
-)
+from weakspots.stages import claims, cycling, data, explorer, figure, lookup, theory, train
+from weakspots.stages.deepseek import code_completion, layer_knockout, needle, stand_in
 from weakspots.workflow.layout import Layout
 
 _log = logging.getLogger("weakspots")
