@@ -59,7 +59,9 @@ def apart(profile: np.ndarray, period: int) -> float:
     return float(np.abs(profile[period:] - profile[:-period]).mean())
 
 
-def wilson(correct: np.ndarray | float, n: np.ndarray | int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+def wilson(
+    correct: np.ndarray | float, n: np.ndarray | float, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's score interval of a proportion, in percent, for `correct` successes in `n` trials."""
     z = scipy.stats.norm.isf((1 - confidence) / 2)
     share = np.asarray(correct) / n

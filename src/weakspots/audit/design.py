@@ -16,7 +16,7 @@ import pandas as pd
 from weakspots.errors import UserError
 from weakspots.task.matched_positions import matched_quotas
 
-AUTO = (*range(2, 17), 32, 64, 128)
+AUTO: tuple[int, ...] = (*range(2, 17), 32, 64, 128)
 """The periods that `--stride auto` scans, in tokens."""
 
 LARGEST_EXACT = 24
@@ -107,12 +107,11 @@ def design(strides: Sequence[int] | str, room: int | None = None) -> Design:
     Scanned are the strides, their divisors and, where they are short, the double, so that a profile that repeats can be
     seen to. "auto" scans those of `AUTO` that fit. Raises UserError where a stride is no period or does not fit.
     """
-    auto = isinstance(strides, str)
     fit = len(AUTO) if room is None else sum(5 * period - 3 <= room for period in AUTO)
-    asked = AUTO[: max(fit, 1)] if auto else tuple(sorted(set(strides)))
+    asked = AUTO[: max(fit, 1)] if isinstance(strides, str) else tuple(sorted(set(strides)))
     if not asked or min(asked) < 2:
         raise UserError("a stride is a number of tokens from 2 on: a period of one token has no phases")
-    if auto:
+    if isinstance(strides, str):
         found = Design(asked, asked, asked[-1], False)
     else:
         whole = lcm(*asked)

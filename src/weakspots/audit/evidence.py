@@ -168,8 +168,8 @@ class Profile:
         invert = np.linalg.pinv(shrink / np.maximum(prompts, 1)[:, None], rcond=1e-6)
         effect = invert @ raw
         fitted = effect[labels] - (cells @ effect / sample.sizes)[sample.row]
-        left = np.bincount(sample.row * count + labels, sample.residual - fitted, rows * count).reshape(rows, count)
-        left = left / np.maximum(prompts, 1)
+        sums = np.bincount(sample.row * count + labels, sample.residual - fitted, rows * count).reshape(rows, count)
+        left = sums / np.maximum(prompts, 1)
         covariance = invert @ (left.T @ left) @ invert.T * rows / max(rows - 1, 1)
         return cls(effect, covariance + np.diag(1 / np.maximum(prompts, 1) ** 2.0), prompts, raw, rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,11 @@ def follow(
     With two backends it is settled when the paired test finds a fault of one of them and some gap is surely above
     `limit`, or when neither shows anything and gaps of `limit` points are ruled out for both.
     """
-    batch, correct, findings, test, before = None, [], [], None, 0
+    batch: Batch | None = None
+    correct: list[np.ndarray] = []
+    findings: list[list[Finding]] = []
+    test: Paired | None = None
+    before = 0
     for look in looks:
         more, right = ask(before, look.mappings - before)
         batch, before = more if batch is None else joined(batch, more), look.mappings
@@ -59,13 +64,15 @@ def follow(
         ]
         done = all(settled(some, limit) for some in findings)
         if len(correct) > 1:
-            compared = paired(batch, *correct, design, look.level)
+            first, second = correct
+            compared = paired(batch, first, second, design, look.level)
             test = test if test and test.found and not compared.found else compared
             every = [one for some in findings for one in some]
             large = any(one.gap_low > limit for one in every)
             done = (test.found and large) or (done and not any(one.found for one in every))
         if done:
             break
+    assert batch is not None  # there is a look at least
     return Seen(batch, correct, findings, test, before, looks.index(look) + 1, done)
 
 
@@ -81,5 +88,8 @@ def _kept(latest: Finding, earlier: Finding) -> Finding:
 
 def joined(one: Batch, other: Batch) -> Batch:
     """The prompts of both."""
-    values = ((getattr(one, field.name), getattr(other, field.name)) for field in fields(Batch))
-    return Batch(*(a + b if isinstance(a, list) else np.concatenate([a, b]) for a, b in values))
+    values: dict[str, Any] = {}
+    for field in fields(Batch):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        values[field.name] = a + b if isinstance(a, list) else np.concatenate([a, b])
+    return Batch(**values)

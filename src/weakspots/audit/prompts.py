@@ -69,7 +69,8 @@ def make(
     before, cut = design.draw(seed, first, count)
     target = setting.records // 2
     ahead = len(vocabulary.start) + lead + vocabulary.record * target
-    answers, prompts, spelled = [], [], []
+    answers, spelled = [], []
+    prompts: list[Prompt] = []
     for row in range(count):
         number = first + row
         text = _Mapping(vocabulary, setting, np.random.default_rng([seed, number]), lead + design.reach, free)

@@ -30,13 +30,13 @@ _EACH = difficulty.PROBE_MAPPINGS * difficulty.PROBE_PROMPTS
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a backend; see `audit`. One stride or length may be given without a tuple.
+    """What is asked of a backend; see `audit`. A sequence of strides or lengths becomes a tuple, and so does one alone.
 
     Raises UserError, which names the argument, where a value cannot be meant.
     """
 
-    strides: Sequence[int] | int | str = "auto"
-    lengths: Sequence[int | None] | int | None = (None,)
+    strides: tuple[int, ...] | str = "auto"
+    lengths: tuple[int | None, ...] = (None,)
     records: int | None = None
     demonstrations: int | None = None
     max_gap: float | None = None
@@ -58,14 +58,15 @@ class Question:
             value = getattr(self, name)
             if not _whole(value, least) and (value is not None or name == "seed"):
                 raise UserError(f"{name} is {value!r}: give a whole number from {least} on")
-        if None not in (self.records, self.demonstrations) and self.demonstrations >= self.records:
+        records, shown = self.records, self.demonstrations
+        if records is not None and shown is not None and shown >= records:
             raise UserError(
                 f"demonstrations is {self.demonstrations} and records {self.records}: give fewer demonstrations than "
                 "records, since the record asked for is not shown"
             )
         for name in ("max_gap", "gap"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, Real) and LEAST_GAP <= value <= 100):
+            if value is not None and not (isinstance(value, Real) and LEAST_GAP <= float(value) <= 100):
                 raise UserError(
                     f"{name} is {value!r}: give percentage points from {LEAST_GAP:g} to 100; less would need millions "
                     "of prompts"
@@ -105,7 +106,7 @@ def _all(values: Sequence | str, right: Callable[[object], bool]) -> bool:
 
 
 def _whole(value: object, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -38,7 +39,7 @@ def audit(
     *,
     compare: Backend | None = None,
     output: str | Path | None = None,
-    **question: object,
+    **question: Any,
 ) -> Report:
     """Whether `backend` looks things up worse at some phases of the target's position or of the prompt's length.
 
@@ -112,7 +113,10 @@ class _Session:
         sides = zip(names, seen.correct, seen.findings, strict=True)
         judged = tuple(self._judged(*side, candidate, seen.batch) for side in sides)
         statuses = [one.status for one in judged]
-        whose = attribute(*seen.findings, seen.test, names, statuses) if seen.test else (None, None)
+        whose: tuple[str | None, str | None] = (None, None)
+        if seen.test:
+            one, other = seen.findings
+            whose = attribute(one, other, seen.test, names, statuses)
         batch, asked = seen.batch, len(seen.batch.mapping)
         return LengthReport(
             setting=candidate.setting,
@@ -162,6 +166,11 @@ def _some(batch: Batch, size: int, rng: np.random.Generator) -> Batch:
     """A few prompts of every mapping, chosen at random."""
     columns = shuffles(rng, len(batch.mapping) // size, size)[:, : difficulty.PROBE_PROMPTS]
     chosen = (columns + size * np.arange(len(columns))[:, None]).ravel()
-    lists = {name: [getattr(batch, name)[number] for number in chosen] for name in ("spelled", "prompts")}
-    arrays = {name: getattr(batch, name)[chosen] for name in ("mapping", "needle", "length", "answer")}
-    return Batch(**arrays, **lists)
+    return Batch(
+        mapping=batch.mapping[chosen],
+        needle=batch.needle[chosen],
+        length=batch.length[chosen],
+        answer=batch.answer[chosen],
+        spelled=[batch.spelled[number] for number in chosen],
+        prompts=[batch.prompts[number] for number in chosen],
+    )

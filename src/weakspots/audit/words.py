@@ -85,8 +85,8 @@ def vocabulary(tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
     prose = np.zeros(0, np.int64) if separator is None else _prose(tokenizer)
     if not len(prose):
         separator = None
-    ids = (np.fromiter(some, np.int64) for some in (keys, values))
-    found = Vocabulary(*ids, spelling, _start(tokenizer, spelling), separator, prose)
+    key_ids, value_ids = (np.fromiter(some, np.int64) for some in (keys, values))
+    found = Vocabulary(key_ids, value_ids, spelling, _start(tokenizer, spelling), separator, prose)
     _read_back(tokenizer, found)
     return found
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from weakspots.analysis.results import Results
 from weakspots.claims.kinds import Kind
 from weakspots.config.deepseek import DeepseekModel
 from weakspots.files.statuses import Status
 from weakspots.model_table import ModelRow
+
+
+class Interval(TypedDict):
+    """The bounds of a verdict."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ def together(
     def value() -> str:
         text = f"{statuses.count(Status.HOLDS)} of {len(run)} {what}"
         for status, wording in ((Status.FLAT, "flat"), (Status.FAILS, "not")):
-            if names := [part.model for part in run if part.status == status]:
+            if names := [str(part.model) for part in run if part.status == status]:
                 text += f"; {wording}: {', '.join(dict.fromkeys(names))}"
         return text
 
@@ -113,12 +121,15 @@ def _run(parts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def all_hold(statuses: list[Status]) -> bool:
+    """A rule for `together`: every part holds."""
     return set(statuses) == {Status.HOLDS}
 
 
 def most_hold(statuses: list[Status]) -> bool:
+    """A rule for `together`: more than half of the parts hold."""
     return statuses.count(Status.HOLDS) > len(statuses) / 2
 
 
 def most_hold_and_none_fails(statuses: list[Status]) -> bool:
+    """A rule for `together`: more than half of the parts hold, and the others are flat."""
     return most_hold(statuses) and Status.FAILS not in statuses

@@ -27,5 +27,6 @@ def head_name(row: ModelRow, layer: int, head: int) -> str:
 
 
 def phases_name(phases: Iterable[int]) -> str:
+    """The phases as a reader knows them: phase 3, or phases 3, 4."""
     phases = list(phases)
     return f"phase{'s' * (len(phases) > 1)} {', '.join(map(str, phases))}"

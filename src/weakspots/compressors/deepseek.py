@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from weakspots.attention.memory import Memory
-from weakspots.compressors.base import ModelRow
 from weakspots.compressors.gated import Gated
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class DeepSeek(Gated):
     rope_last: bool = True
 
     @model_validator(mode="after")
-    def _two_halves(self) -> ModelRow:
+    def _two_halves(self) -> DeepSeek:
         if self.window != 2 * self.stride:
             raise ValueError(
                 f"DeepSeek's kernel has two halves of one stride (window {self.window}, stride {self.stride}): set "

@@ -47,6 +47,7 @@ class Gated(ModelRow):
 
         product = pooling.product(windows, *self._maps(weights))
         _, logits = pooling.split(product, weights.get("gate_bias"), self.pooled, channels)
+        assert logits is not None  # a gated row has gates
         return pooling.softmax(logits, lead)
 
     def gate_scores(self, channels: int) -> int:

@@ -18,7 +18,7 @@ class FullAttention(ModelRow):
     compressor: Literal["none"] = "none"
 
     @model_validator(mode="after")
-    def _without_windows(self) -> ModelRow:
+    def _without_windows(self) -> FullAttention:
         if foreign := sorted(self.model_fields_set - _HAS):
             raise ValueError(f"full attention has no {', '.join(foreign)}: remove it")
         return self

@@ -27,7 +27,7 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
     found = []
     for name, rows in frame.groupby("claim", sort=False):
         claim = catalogue.find(name)  # None for one that this version does not know
-        kind = claim and claim.kind
+        kind = claim.kind if claim else None
         whole = rows[rows["model"].isna()].iloc[0]
         found.append(
             {
@@ -44,7 +44,7 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
                         "label": _label(results, kind, part["model"]),
                         "padding": _padding(part),
                         **_verdict(part),
-                        "published": kind and kind.published(part["model"], _padding(part)),
+                        "published": kind.published(part["model"], _padding(part)) if kind else None,
                         "table": next(iter(_links(layout, _table(layout, corpus, kind, part))), None),
                     }
                     for _, part in rows[rows["model"].notna()].iterrows()

@@ -53,8 +53,17 @@ def train(
     shape = WeakSpotsConfig.of(row, backbone, len(tokenizer), tokenizer.eos_token_id, longest)
     model = WeakSpotsForCausalLM(shape)
     observer = Observer(model, Sequences(data / "validation", corpus.stages[-1].length), corpus.training, folder)
-    reported = {"flops_per_token": flops_per_token, "observer": observer, "publish": publish}
-    return run(model, row.seed, corpus, data, folder, device, **reported)
+    return run(
+        model,
+        row.seed,
+        corpus,
+        data,
+        folder,
+        device,
+        flops_per_token=flops_per_token,
+        observer=observer,
+        publish=publish,
+    )
 
 
 def run(

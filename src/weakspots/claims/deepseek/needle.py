@@ -110,12 +110,13 @@ def _published_gap(model: str) -> str:
 
 
 def _published_improvement(model: str) -> str:
-    (mean, gap), (better, smaller) = (_published(name) for name in (POST_TRAINED[model], model))
-    return f"mean {mean:.1f} to {better:.1f}, gap {gap:.1f} to {smaller:.1f}"
+    before, after = _published(POST_TRAINED[model]), _published(model)
+    assert before is not None and after is not None, model
+    return f"mean {before[0]:.1f} to {after[0]:.1f}, gap {before[1]:.1f} to {after[1]:.1f}"
 
 
 def _published_of(models: Iterable[str]) -> str:
-    found = {model: _published(model) for model in models}
+    found = {model: shown for model in models if (shown := _published(model)) is not None}
     return "; ".join(f"{model}: mean {mean:.1f}, gap {gap:.1f}" for model, (mean, gap) in found.items())
 
 

@@ -36,9 +36,10 @@ def models(
     rows = {model: row for model, row in results.deepseek.items() if chosen(model, row)}
 
     def worded(part: Verdict) -> str:
-        if rows[part.model].stand_in is not None:
+        model = str(part.model)  # `verdicts.parts` names it
+        if rows[model].stand_in is not None:
             return f"stand-in: {part.value}"
-        return f"{part.value} (paper: {theirs})" if (theirs := paper(part.model)) else part.value
+        return f"{part.value} (paper: {theirs})" if (theirs := paper(model)) else part.value
 
     found = verdicts.parts(rows, run, lambda model: measure(results, model), f"no {kind.name} table")
     return tuple(replace(part, value=worded(part)) for part in found)
@@ -46,7 +47,7 @@ def models(
 
 def together(results: Results, parts: tuple[Verdict, ...], what: str, rule: Callable[[list[Status]], bool]) -> Verdict:
     """`verdicts.together` of DeepSeek's models; of the stand-ins, saying so, where none of these has been run."""
-    stand_ins = tuple(part for part in parts if results.deepseek[part.model].stand_in is not None)
+    stand_ins = tuple(part for part in parts if results.deepseek[str(part.model)].stand_in is not None)
     theirs = tuple(part for part in parts if part not in stand_ins)
     any_of_theirs = any(part.status != Status.NOT_RUN for part in theirs)
     missing = "no model was asked: give one an endpoint or a folder in deepseek.models"

@@ -75,8 +75,9 @@ def _published_repetition(padding: str = "prefix", chosen: Callable[[str, dict],
     low, high = rows["gap"].min(), rows["gap"].max()
     gaps = f"gap {low:.1f} points" if len(rows) == 1 else f"gaps of {len(rows)} runs {low:.1f} to {high:.1f} points"
     repeats = [
-        statistics.dominant_period(paper_numbers.profile(model, padding)) == paper_numbers.models()[model]["stride"]
+        statistics.dominant_period(curve) == paper_numbers.models()[model]["stride"]
         for model in rows["model"]
+        if (curve := paper_numbers.profile(model, padding)) is not None
     ]
     return f"{gaps}; the stride is the dominant period of {sum(repeats)} of {len(rows)} published curves"
 

@@ -35,4 +35,5 @@ def finding(results: Results, model: str, padding: str, status: Status, value: s
 
 
 def compressed(row: ModelRow) -> bool:
+    """A choice of rows: those that compress."""
     return row.compressed

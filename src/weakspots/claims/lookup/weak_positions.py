@@ -32,7 +32,7 @@ def _mean_hides_worst(results: Results) -> Verdict:
     compared = {}
     for model, row in results.models.items():
         full = results.full_attention_like(model)
-        if row.compressed and {(model, "prefix"), (full, "prefix")} <= set(results.outcomes):
+        if full is not None and row.compressed and {(model, "prefix"), (full, "prefix")} <= set(results.outcomes):
             ours, theirs = results.summary(model, "prefix"), results.summary(full, "prefix")
             compared[model] = ours["estimate"] - theirs["estimate"]
     if not compared:
@@ -46,11 +46,11 @@ def _mean_hides_worst(results: Results) -> Verdict:
         beside, worst = good[model], results.summary(model, "prefix").loc["worst"]
         value = f"mean {beside['mean']:+.1f}, worst {beside['worst']:+.1f} (at {worst['estimate']:.1f}) beside "
         value += str(results.full_attention_like(model))
-        n, interval = len(results.outcomes[model, "prefix"]), {"low": float(worst["low"]), "high": float(worst["high"])}
-        return Verdict(Status.of(beside["worst"] <= -FAR), value, n, **interval)
+        status, n = Status.of(beside["worst"] <= -FAR), len(results.outcomes[model, "prefix"])
+        return Verdict(status, value, n, low=float(worst["low"]), high=float(worst["high"]))
 
     candidates = parts({model: results.models[model] for model in good}, good, measure, "", "prefix")
-    clearest = min(candidates, key=lambda part: good[part.model]["worst"])
+    clearest = min(candidates, key=lambda part: good[str(part.model)]["worst"])
     value = f"{clearest.model}: {clearest.value}; {len(good)} of {len(compared)} runs have such a mean"
     return replace(clearest, value=value, model=None, padding=None, parts=candidates)
 
@@ -117,7 +117,9 @@ def _published_means() -> str:
 
 
 def _published_folded(model: str) -> np.ndarray:
-    return statistics.fold(paper_numbers.profile(model, "prefix"), paper_numbers.models()[model]["stride"])
+    curve = paper_numbers.profile(model, "prefix")
+    assert curve is not None, model
+    return statistics.fold(curve, paper_numbers.models()[model]["stride"])
 
 
 def _published_interior() -> str:

@@ -22,9 +22,12 @@ _MISSING = "no cycled models: run `snakemake cycling`"
 
 def _clean(results: Results) -> dict[str, np.ndarray]:
     """By cycled model with a lookup: the uncycled answers to the mappings that the cycled model was asked."""
-    lookups = {model: results.outcomes.get((model, results.cycling_padding)) for model in results.models}
-    cycles = {model: results.cycles.get(model) for model, answers in lookups.items() if answers is not None}
-    return {model: lookups[model][: len(next(iter(own.values())))] for model, own in cycles.items() if own}
+    found = {}
+    for model in results.models:
+        answers, cycles = results.outcomes.get((model, results.cycling_padding)), results.cycles.get(model)
+        if answers is not None and cycles:
+            found[model] = answers[: len(next(iter(cycles.values())))]
+    return found
 
 
 def _parts(results: Results, measure: Callable[[str], Verdict]) -> tuple[Verdict, ...]:

@@ -132,8 +132,9 @@ def _lines_up(results: Results) -> Verdict:
         lambda: "key" in counting.index and (counting["low"] > 0).all(),
         lambda: f"mean correlation of {listed}" if listed else f"{too_few}: too few",
     )
-    interval = {"low": float(keys["low"]), "high": float(keys["high"])}
-    return verdict if verdict.status == Status.NOT_RUN or counting.empty else replace(verdict, **interval)
+    if verdict.status == Status.NOT_RUN or counting.empty:
+        return verdict
+    return replace(verdict, low=float(keys["low"]), high=float(keys["high"]))
 
 
 def _aligned(heads: pd.DataFrame, n: int) -> Verdict:

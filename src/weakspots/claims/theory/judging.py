@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from weakspots.analysis.results import Results
-from weakspots.claims.verdicts import Verdict
+from weakspots.claims.verdicts import Interval, Verdict
 from weakspots.files.statuses import Status
 from weakspots.statistics import wilson
 
@@ -26,7 +26,7 @@ def judged(table: str, judge: Callable[[Results, pd.DataFrame], Verdict]) -> Cal
     return measure
 
 
-def share(results: Results, good: int, n: int) -> dict[str, float]:
+def share(results: Results, good: int, n: int) -> Interval:
     """Wilson's interval in percent at the theory's confidence, as the fields of a verdict."""
     settings = results.theory.get("settings")
     confidence = results.statistics.confidence if settings is None else float(settings["confidence"].iloc[0])

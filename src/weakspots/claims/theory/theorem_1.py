@@ -65,9 +65,9 @@ def _margin_shrinks(results: Results, fits: pd.DataFrame) -> Verdict:
         for fit in fits.rename(columns={"count": "n"}).itertuples()
     )
     value = f"exponents from {fits['exponent'].min():.3f} to {fits['exponent'].max():.3f}"
-    interval = {"low": float(fits["low"].min()), "high": float(fits["high"].max())}
+    low, high = float(fits["low"].min()), float(fits["high"].max())
     holds = all(part.status == Status.HOLDS for part in parts)
-    return Verdict(Status.of(holds), value, int(fits["count"].min()), parts=parts, **interval)
+    return Verdict(Status.of(holds), value, int(fits["count"].min()), low=low, high=high, parts=parts)
 
 
 def _small_errors_do_not_matter(results: Results, cases: pd.DataFrame) -> Verdict:

@@ -42,7 +42,9 @@ def _flow_concentrates(results: Results, heads: pd.DataFrame) -> Verdict:
     by_n = runs.groupby("vocabulary")["concentrated"].mean()
     if not (less := by_n[100 * by_n < SHARE]).empty:
         value += "; fewer at " + ", ".join(f"N = {n:,} ({part:.0%})" for n, part in less.items())
-    return Verdict(Status.of(good == len(parts)), value, min(part.n for part in parts), seed(results), parts=parts)
+    return Verdict(
+        Status.of(good == len(parts)), value, int(largest.groupby(GROUP).size().min()), seed(results), parts=parts
+    )
 
 
 def _uniformly_over_contexts(results: Results, tokens: pd.DataFrame) -> Verdict:
@@ -93,8 +95,8 @@ def _time_to_choose(results: Results, fits: pd.DataFrame) -> Verdict:
     if smaller:
         value += "; below " + ", ".join(f"{fit.slope:.2f} at N = {fit.vocabulary:,}" for fit in smaller)
     holds = largest.low >= SLOPE[0] and largest.high <= SLOPE[1]
-    interval = {"low": float(largest.low), "high": float(largest.high)}
-    return Verdict(Status.of(bool(holds)), value, int(largest.runs), seed(results), **interval)
+    low, high = float(largest.low), float(largest.high)
+    return Verdict(Status.of(bool(holds)), value, int(largest.runs), seed(results), low, high)
 
 
 def _unselected_are_lost(results: Results, retrieval: pd.DataFrame) -> Verdict:
