@@ -21,8 +21,8 @@ from weakspots.workflow import stage_dependencies
 @pytest.fixture(autouse=True)
 def selection(monkeypatch):
     """What a test selects ends with it."""
-    monkeypatch.setattr(choose, "_selected", "auto")
-    monkeypatch.setattr(choose, "_logged", None)
+    monkeypatch.setattr(choose, "selected", "auto")
+    monkeypatch.setattr(choose, "logged", None)
 
 
 def loss_and_gradients(model, tokens):
@@ -76,7 +76,7 @@ def test_float64_stays_with_torch():
 def test_a_cpu_uses_torch_unless_told_otherwise(caplog):
     caplog.set_level(logging.INFO, "weakspots")
     choose.select("auto", "cpu")
-    assert not choose._on_triton(torch.device("cpu"))
+    assert not choose.on_triton(torch.device("cpu"))
     choose.select("auto", "cpu")
     assert [record.message for record in caplog.records] == [
         "attention backend: torch, in blocks (auto, device is cpu)"

@@ -26,8 +26,8 @@ Backend = Literal["auto", "torch", "triton"]
 _log = logging.getLogger(__name__)
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)  # what the kernels compute; float64 is torch's
 _INSTALLED = find_spec("triton") is not None
-_selected: Backend = "auto"
-_logged: str | None = None
+selected: Backend = "auto"
+logged: str | None = None
 
 
 def select(backend: Backend, device: str) -> None:
@@ -35,7 +35,7 @@ def select(backend: Backend, device: str) -> None:
 
     `auto` is triton on a GPU where it is installed, torch elsewhere. Raises UserError where `triton` cannot run.
     """
-    global _selected, _logged
+    global selected, logged
     on_gpu = torch.device(device).type == "cuda"
     if backend == "triton":
         if not _INSTALLED:
@@ -45,9 +45,9 @@ def select(backend: Backend, device: str) -> None:
                 f"backend is triton and device is {device}, where its kernels run in the interpreter only, for tests:\n"
                 "set backend to auto, or TRITON_INTERPRET=1 in the environment"
             )
-    _selected = backend
+    selected = backend
     reason = "as configured" if backend != "auto" else f"auto, device is {device}"
-    if _on_triton(torch.device(device)):
+    if on_triton(torch.device(device)):
         chosen = "triton, in its interpreter" if _interpreted() else "triton"
     elif on_gpu:
         chosen = "torch, by the definition with a T x T mask"
@@ -55,9 +55,9 @@ def select(backend: Backend, device: str) -> None:
     else:
         chosen = "torch, in blocks"
     line = f"attention backend: {chosen} ({reason})"
-    if line != _logged:
+    if line != logged:
         _log.info(line)
-        _logged = line
+        logged = line
 
 
 def attend(
@@ -69,7 +69,7 @@ def attend(
     memory: Memory,
 ) -> torch.Tensor:
     """Attention outputs `[B, H, T, D]` at positions 0..T-1 of a whole text; shapes as in `blocked.attend`."""
-    if queries.dtype in _TYPES and _on_triton(queries.device):
+    if queries.dtype in _TYPES and on_triton(queries.device):
         from weakspots.attention import triton_attend
 
         return triton_attend.attend(queries, keys, values, entry_keys, entry_values, memory)
@@ -82,15 +82,16 @@ def attend(
 def pool(product: torch.Tensor, bias: torch.Tensor | None, heads: int, width: int, lead: int) -> torch.Tensor:
     """Entries `[B, N, J, D]` of payloads and gate products `[W, B, N, J * (D + g)]`; as `pooling.pool`."""
     gated, some = product.shape[-1] > heads * width, product.numel() > 0
-    if gated and some and product.dtype in _TYPES and _on_triton(product.device):
+    if gated and some and product.dtype in _TYPES and on_triton(product.device):
         from weakspots.attention import triton_pool
 
         return triton_pool.pool(product, bias, heads, width, lead)
     return pooling.pool(product, bias, heads, width, lead)
 
 
-def _on_triton(device: torch.device) -> bool:
-    return _selected == "triton" or (_selected == "auto" and device.type == "cuda" and _INSTALLED)
+def on_triton(device: torch.device) -> bool:
+    """Whether what runs on `device` goes through Triton's kernels, as selected."""
+    return selected == "triton" or (selected == "auto" and device.type == "cuda" and _INSTALLED)
 
 
 def _interpreted() -> bool:

@@ -18,7 +18,7 @@ from torch import nn
 _LIGER = find_spec("liger_kernel") is not None
 
 
-def _liger(x: torch.Tensor) -> ModuleType | None:
+def liger_operations(x: torch.Tensor) -> ModuleType | None:
     """liger-kernel's operations where they can serve `x`."""
     if not (_LIGER and x.is_cuda and x.numel()):
         return None
@@ -57,7 +57,7 @@ class _RMSNorm(torch.autograd.Function):
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
     """RMSNorm of `x` `[..., D]` with `weight` `[D]` or, for heads with weights of their own, `[H, D]`."""
-    if weight.dim() == 1 and (liger := _liger(x)):
+    if weight.dim() == 1 and (liger := liger_operations(x)):
         return liger.LigerRMSNormFunction.apply(x, weight, epsilon, 0.0, "llama", False)
     if x.device.type == "cpu" and x.dtype == weight.dtype and x.dtype in (torch.float32, torch.float64):
         return _RMSNorm.apply(x.contiguous(), weight, epsilon)
@@ -123,7 +123,7 @@ class _SwiGLU(torch.autograd.Function):
 
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up, for the halves of `gate_up` `[..., 2M]`; both gradients go into one tensor."""
-    if liger := _liger(gate_up):
+    if liger := liger_operations(gate_up):
         rows = gate_up.reshape(-1, gate_up.shape[-1])  # its gradient has two dimensions, whatever the input has
         return liger.LigerFusedGateUpSiLUMulFunction.apply(rows).view(*gate_up.shape[:-1], -1)
     return _SwiGLU.apply(gate_up)
