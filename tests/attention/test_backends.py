@@ -136,7 +136,7 @@ def test_choosing_imports_no_kernel_before_one_is_used():
     """So a machine without triton can run everything else."""
     code = (
         "import sys; sys.modules['triton'] = None\n"
-        "from weakspots.attention import choose, compressor\n"
+        "from weakspots.attention import choose, pooling\n"
         "choose.select('auto', 'cpu')\n"
         "assert not [name for name in sys.modules if 'triton_' in name and name.startswith('weakspots')]"
     )
