@@ -19,10 +19,8 @@ def provenance(section: object, stage: str, seed: int | None = None) -> dict[str
     `section` is the part of the configuration that determines the result, `stage` a key of
     `stage_dependencies.STAGES`.
     """
-    packages = {"weakspots": "periodic-weak-spots"} | {
-        name: name for name in ("torch", "transformers", "tokenizers", "numpy")
-    }
-    versions = {f"{name}_version": _version(package) for name, package in packages.items()}
+    packages = ("torch", "transformers", "tokenizers", "numpy")
+    versions = {f"{name}_version": _version(name) for name in packages}
     return {
         "stage": stage,
         "config_hash": config_hash(section),
