@@ -112,7 +112,9 @@ def summary(outcomes: np.ndarray, *, replicates: int, confidence: float = 0.95, 
     """
     measures = {"mean": lambda p: p.mean(axis=-1), "worst": lambda p: p.min(axis=-1), "gap": gap}
     drawn = bootstrap(outcomes, replicates, seed)
-    rows = {name: (of(profile(outcomes)), *interval(of(drawn), confidence)) for name, of in measures.items()}
+    rows = {
+        name: (measure(profile(outcomes)), *interval(measure(drawn), confidence)) for name, measure in measures.items()
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["estimate", "low", "high"]).rename_axis("statistic")
 
 

@@ -1,4 +1,4 @@
-# A model is asked where the configuration says: on a server, or here. One that is nowhere has no job.
+# A model is asked where the configuration says: on a server, or here. A model with neither server nor folder has no job.
 
 
 rule deepseek:

@@ -33,8 +33,8 @@ def by_head(results: Results, model: str, padding: str = "prefix") -> pd.DataFra
             f"{model} has no gate statistics or knockouts under {padding} padding yet: run `snakemake gates knockout`"
         )
     clean = statistics.profile(results.outcomes[model, padding])
-    knocked = {head: of for head, of in results.knockouts[model, padding].items() if head[1] != WHOLE_LAYER}
-    profiles = np.stack([statistics.profile(of) for of in knocked.values()])
+    knocked = {head: found for head, found in results.knockouts[model, padding].items() if head[1] != WHOLE_LAYER}
+    profiles = np.stack([statistics.profile(outcomes) for outcomes in knocked.values()])
     kept = phase_losses.retrievable(clean, row.stride)
     losses = dict(zip(knocked, -phase_losses.change(clean, profiles, row.stride)[:, kept], strict=True))
 

@@ -44,16 +44,16 @@ def by_phase(gates: pd.DataFrame, row: ModelRow) -> pd.DataFrame:
             f"the gates of {row.label()} need every offset from 0 to {row.window - 1} once: take one step of this "
             "model, as final() does"
         )
-    of = table[["layer", "head", "branch"]].iloc[:: row.window]
-    leads = np.array([row.geometry(layer).lead for layer in of["layer"]], dtype=np.int64)
+    which = table[["layer", "head", "branch"]].iloc[:: row.window]
+    leads = np.array([row.geometry(layer).lead for layer in which["layer"]], dtype=np.int64)
     pooling = np.eye(row.stride)[(offsets - leads[:, None]) % row.stride]  # [gates, W, S]
     pooled = np.einsum("gw,gws->gs", table["score"].to_numpy(np.float64).reshape(-1, row.window), pooling)
     pooled /= pooled.sum(axis=1, keepdims=True)  # scores are stored as float32, which sum to 1 only nearly
     preference = pooled / pooling.mean(axis=1)
-    values = (of["branch"] == "value").to_numpy()
+    values = (which["branch"] == "value").to_numpy()
     preference[values] = np.roll(preference[values], -1, axis=1)
-    found = of.loc[of.index.repeat(row.stride)].reset_index(drop=True)
-    found["phase"] = np.tile(np.arange(row.stride), len(of))
+    found = which.loc[which.index.repeat(row.stride)].reset_index(drop=True)
+    found["phase"] = np.tile(np.arange(row.stride), len(which))
     found["preference"] = preference.ravel()
     found["static"] = effective_number(pooled).repeat(row.stride)
     return found[COLUMNS]

@@ -153,4 +153,4 @@ def _of_deepseek(model: str, measure: str) -> dict | None:
 
 def _rankings(measure: str) -> dict[str, Share]:
     shown = {model: run["rankings"] for model, run in _published()["deepseek"].items() if "rankings" in run}
-    return {model: Share(of[measure], of["asked"]) for model, of in shown.items() if measure in of}
+    return {model: Share(counts[measure], counts["asked"]) for model, counts in shown.items() if measure in counts}

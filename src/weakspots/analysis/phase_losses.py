@@ -164,7 +164,7 @@ def dispersions(clean: np.ndarray, knocked: np.ndarray, period: int, settings: S
 def _lost(
     clean: np.ndarray, knocked: np.ndarray, period: int, settings: Statistics
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Percent lost [H, P], and the same in every replicate [R, H, P], of as many heads at a time as memory allows."""
+    """Percent lost [H, P], and the same in every replicate [R, H, P], for as many heads at a time as memory allows."""
     if knocked.shape[1:] != clean.shape:
         raise UserError(
             f"outcomes of a knockout are {list(knocked.shape[1:])} and the clean ones {list(clean.shape)} (mappings, "

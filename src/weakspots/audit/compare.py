@@ -41,7 +41,7 @@ class Paired:
 
 
 def exact_p_value(lost: np.ndarray, here: np.ndarray, row: np.ndarray) -> float:
-    """The probability of as many or more `lost` prompts [n] `here` [n], both boolean, if the place did not matter.
+    """The probability of at least as many `lost` prompts [n] `here` [n], both boolean, if the place did not matter.
 
     Exact, given how many prompts of every mapping (`row` [n]) are lost and how many are here: each mapping's lost
     prompts fall on any of its prompts alike (hypergeometric), and mappings add up (convolution). With one mapping it is

@@ -106,7 +106,7 @@ def finding(
 def accuracy_by_phase(
     mapping: np.ndarray, position: np.ndarray, correct: np.ndarray, period: int, confidence: float
 ) -> tuple[PhaseAccuracy, ...]:
-    """Accuracy at every phase. Prompts of a mapping are alike, so they count for less than as many independent ones."""
+    """Accuracy at every phase. Prompts of one mapping are alike, and count for less than independent ones."""
     labels, row = phase(position, period), np.unique(mapping, return_inverse=True)[1]
     shown = []
     for number in range(phases(period)):

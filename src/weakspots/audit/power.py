@@ -64,7 +64,7 @@ def needed(design: Design, gap: float, level: float, variance: float | None = No
 
 
 def affordable(prompts: int, design: Design, gap: float, level: float) -> Effort:
-    """What a number of prompts buys: as many mappings, and the power for `gap`."""
+    """What a number of prompts buys: how many mappings, and the power to see `gap`."""
     mappings = max(1, prompts // design.size)
     return Effort(mappings, design.size, gap, power(mappings, design, gap, level, variance_within()))
 

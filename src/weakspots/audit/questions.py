@@ -79,7 +79,7 @@ class Question:
 
     @property
     def wanted_gap(self) -> float:
-        """Points to be seen: what was asked for, else the limit, else the default."""
+        """Percentage points that the audit should be able to see: `--gap`, else `--max-gap`, else the default."""
         return self.gap or self.max_gap or DEFAULT_GAP  # none of them is 0
 
     @property

@@ -164,7 +164,7 @@ class StandIn(Section):
     compress_rates: dict[Literal["compressed_sparse_attention", "heavily_compressed_attention"], int] = Field(
         description="tokens per entry; the first is the stride"
     )
-    index_topk: int = Field(64, ge=1, description="entries that a query may choose: as many as there are, or more")
+    index_topk: int = Field(64, ge=1, description="entries that a query may choose: at least as many as there are")
     experts: int = Field(2, ge=1, description="routed experts of a layer")
     training: StandInTraining
 

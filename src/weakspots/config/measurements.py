@@ -56,7 +56,7 @@ class Cycling(Section):
     models: list[str]
     shifts: list[int] = Field([-3, -2, -1, 1, 2, 3], min_length=1, description="offsets; 0 is the lookup itself")
     padding: Padding = "prefix"
-    mappings: int = Field(ge=1, description="the first so many of the lookup's mappings are asked again")
+    mappings: int = Field(ge=1, description="how many of the lookup's mappings, from the first on, are asked again")
 
     @model_validator(mode="after")
     def _distinct(self) -> Cycling:

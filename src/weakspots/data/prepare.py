@@ -3,7 +3,7 @@
     tokenizer/       a transformers tokenizer folder
     validation/      shards of training.validation_sequences sequences, as long as the last stage's
     train-0/ ...     shards of each stage
-    manifest.json    what was asked for, and what was written: counts, sizes and hashes
+    manifest.json    the settings, and what was written: counts, sizes and hashes
 
 The recall corpus has a stream of documents for every part. Local and hub text is one stream: validation takes its first
 documents, and each stage goes on at the document after the last one of the part before. A stage that finds none left

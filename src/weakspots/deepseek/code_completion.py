@@ -168,7 +168,7 @@ def _fetched(settings: CodeCompletion) -> str | None:
         path = hf_hub_download(settings.repository, settings.kernel, revision=settings.revision)
     except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError) as error:
         raise UserError(
-            f"{settings.kernel} of {settings.repository} cannot be had ({_reason(error)}): correct "
+            f"{settings.kernel} of {settings.repository} cannot be fetched ({_reason(error)}): correct "
             "deepseek.code_completion, or set its repository to null for the stand-in module"
         ) from None
     except OSError as error:

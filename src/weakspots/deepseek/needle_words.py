@@ -54,7 +54,7 @@ class Wording:
         size, target = self._needle.records, self._needle.target - 1
         rng = np.random.default_rng([seed, 1, number])
         keys, values = rng.permutation(self._words.keys), rng.permutation(self._words.values)
-        # more records than value words: every word is the value of as many records, give or take one
+        # more records than value words: every word is the value of equally many records, give or take one
         enough = len(values) > size
         chosen = values[:size] if enough else rng.permutation(np.resize(values, size))
         spare = keys[size:], values[size:] if enough else values

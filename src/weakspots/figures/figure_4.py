@@ -64,7 +64,7 @@ def _has_scalar_gate(row: ModelRow) -> bool:
 
 
 def _traced_layers(last: pd.DataFrame) -> list[int]:
-    """The layers that are followed: the paper's, or as many of the most concentrated if one is missing."""
+    """The layers that are followed: the paper's or, if one is missing, equally many of the most concentrated."""
     if set(TRACED_LAYERS) <= set(last["layer"]):
         return list(TRACED_LAYERS)
     concentrated = last.groupby("layer")["static"].min().sort_values(kind="stable")

@@ -62,10 +62,10 @@ class Map:
 
 
 def draw_maps(axes: Axes, maps: Sequence[Map], layers: Sequence[int], period: int = 0, gap: float = 0.14) -> None:
-    """Maps of as many columns each, side by side with a gap (a share of a map's width), the first row on top.
+    """Maps with the same number of columns, side by side with a gap (a share of a map's width), the first row on top.
 
     `layers` is the layer of each row; a white line lies between layers. `period` marks the borders between periods,
-    for positions that are not folded. Phases are counted anew under each map.
+    for positions that are not folded. Phases are counted from 0 under each map.
     """
     rows, columns = maps[0].values.shape
     starts = np.arange(len(maps)) * columns * (1 + gap)
@@ -117,7 +117,7 @@ def every(count: int, most: int) -> int:
 
 
 def map_height(rows: int, lowest: float = 0.45, highest: float = 3.4) -> float:
-    """Inches for a map of so many rows: thinner rows the more there are."""
+    """Inches for a map with this number of rows: the more rows, the thinner they are."""
     return float(np.clip(0.1 * rows + 0.25, lowest, highest))
 
 
@@ -138,13 +138,13 @@ def sheet(height: float) -> Figure:
 
 
 def inches(figure: Figure, left: float, top: float, width: float, height: float, **options: Any) -> Axes:
-    """Axes whose left upper corner is so many inches from the figure's, `width` by `height` inches."""
+    """Axes of `width` by `height` inches, whose upper left corner is this many inches from the figure's."""
     whole = figure.get_figheight()
     return figure.add_axes((left / WIDTH, 1 - (top + height) / whole, width / WIDTH, height / whole), **options)
 
 
 def write(figure: Figure, left: float, top: float, text: str, **options: Any) -> None:
-    """Text whose anchor is so many inches from the figure's left upper corner; top-aligned unless `va` says else."""
+    """Text whose anchor is this many inches from the figure's upper left corner; top-aligned unless `va` says else."""
     figure.text(left / WIDTH, 1 - top / figure.get_figheight(), text, **{"va": "top", **options})
 
 
@@ -161,7 +161,7 @@ _PER_INCH = 14  # characters of a run's name in an inch, as `name_run` writes it
 
 
 def wrapped(label: str, width: float) -> str:
-    """A run's name in as many lines as it needs in so many inches; the parts of the name stay whole."""
+    """A run's name, broken into lines that fit this many inches; the parts of the name stay whole."""
     lines = [""]
     for part in label.split(" · "):
         longer = f"{lines[-1]} · {part}" if lines[-1] else part

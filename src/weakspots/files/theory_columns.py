@@ -79,7 +79,7 @@ THEORY_TABLES: dict[str, tuple[_Columns, _Columns]] = {
         {"escape": pa.float64()},
     ),
     # One row per shape and N whose radius is varied: how the time to choose (mean of a run's heads) grows with
-    # log(1/rho). runs: fitted; censored: left out, as a head of theirs never chose.
+    # log(1/rho). runs: fitted; censored: left out, because one of their heads never chose.
     "escape": (
         {
             "positions": pa.int16(),

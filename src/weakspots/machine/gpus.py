@@ -48,7 +48,7 @@ def devices() -> list[str]:
 
 
 def claim(count: int, command: list[str]) -> NoReturn:
-    """Become `command`, with `count` free GPUs of this machine in CUDA_VISIBLE_DEVICES; wait until there are as many.
+    """Become `command`, with `count` free GPUs of this machine in CUDA_VISIBLE_DEVICES; wait until that many are free.
 
     Inside a Slurm job the devices that Slurm assigned are used as they are, and so are those of a claim around this
     one. Raises UserError where there are fewer than `count` GPUs, and where `command` cannot be started.
@@ -149,7 +149,7 @@ def _open(file: Path) -> int:
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Whether the lock could be had at once."""
+    """Whether the lock was free."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

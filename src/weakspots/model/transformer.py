@@ -315,7 +315,7 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
             raise ValueError("padding before a token would move the window boundaries: pad on the right, or not at all")
         compressed = self.layers[0].attention.memory is not None
         if cache is not None and compressed and {type(layer) for layer in cache.layers} != {CompressedLayer}:
-            raise TypeError("this cache is for exact keys of every token: pass none, or the one of the last result")
+            raise TypeError("this cache is for exact keys of every token: pass none, or the cache of the last result")
         start = cache.get_seq_length() if cache is not None else 0
         if cache is None and use_cache:
             cache = self.new_cache()

@@ -54,5 +54,5 @@ def table_rows(config: Config, corpus: str, model: str) -> dict[str, int]:
 
 
 def table_bytes(rows: dict[str, int]) -> int:
-    """Result tables of so many `rows` by kind, at the width of their columns."""
+    """Bytes of result tables with this number of `rows` by kind, at the width of their columns."""
     return sum(count * sum(field.type.bit_width for field in SCHEMAS[kind]) // 8 for kind, count in rows.items())

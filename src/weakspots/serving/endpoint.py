@@ -124,7 +124,7 @@ class Endpoint:
             raise run.failure
 
     async def _answer(self, connection: Connection, body: bytes, key: str, run: _Run) -> Answer:
-        """One prompt's answer, after as many requests as it takes. Raises UserError."""
+        """One prompt's answer; requests are repeated as long as that may help. Raises UserError."""
         tried = 0
         while True:
             tried += 1

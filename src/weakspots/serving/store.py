@@ -58,7 +58,7 @@ def ask_all(backend: Backend, prompts: Sequence[Prompt], path: str | Path) -> li
 
 
 def _asked(name: str, ids: Sequence[int]) -> str:
-    """Short hash of what a prompt is and whom it is put to."""
+    """Short hash of a prompt and of the model it is put to."""
     return sha256_of(f"{name}\0".encode() + np.asarray(ids, dtype="<i8").tobytes())[:16]
 
 

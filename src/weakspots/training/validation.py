@@ -15,7 +15,7 @@ def validation_loss(
 ) -> dict[str, float]:
     """`loss`, the mean over all labelled tokens of `held_out`, and `tokens`, their number; the same in every process.
 
-    Each process reads its share of the sequences, as many at once as `tokens` hold.
+    Each process reads its share of the sequences, at most `tokens` tokens at a time.
     """
     size = max(1, tokens // held_out.length)
     mine = range(accelerator.process_index, len(held_out), accelerator.num_processes)

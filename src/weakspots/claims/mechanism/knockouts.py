@@ -97,14 +97,14 @@ def _losses(results: Results, model: str) -> dict[str, Concentration]:
 
 
 def _concentrated(results: Results, model: str, phases: int) -> dict[str, Concentration]:
-    """The heads whose losses concentrate on at most so many phases, the clearest first."""
+    """The heads whose losses concentrate on at most this many phases, the clearest first."""
     losses = _losses(results, model).items()
     heads = {name: loss for name, loss in losses if loss.concentrated and len(loss.phases) <= phases}
     return dict(sorted(heads.items(), key=lambda item: item[1].outside - item[1].inside))
 
 
 def _few_phases(phases: int, at_least: int, kv_heads: int = 1) -> Callable[[Results], Verdict]:
-    """At least so many heads, of compressed models with at least `kv_heads` KV heads, lose at most `phases` phases."""
+    """At least that many heads of compressed models with at least `kv_heads` KV heads, lose at most `phases` phases."""
 
     def measure(results: Results) -> Verdict:
         rows = {model: row for model, row in results.models.items() if row.compressed and row.kv_heads >= kv_heads}

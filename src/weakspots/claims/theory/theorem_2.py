@@ -91,7 +91,7 @@ def _heads_may_coincide(results: Results, coverage: pd.DataFrame) -> Verdict:
 def _time_to_choose(results: Results, fits: pd.DataFrame) -> Verdict:
     *smaller, largest = fits.sort_values("vocabulary").itertuples()
     value = f"slope {largest.slope:.3f} ({largest.low:.3f} to {largest.high:.3f}) at N = {largest.vocabulary:,}; "
-    value += f"{largest.censored} runs left out, as a head of theirs never chose"
+    value += f"{largest.censored} runs left out, because one of their heads never chose"
     if smaller:
         value += "; below " + ", ".join(f"{fit.slope:.2f} at N = {fit.vocabulary:,}" for fit in smaller)
     holds = largest.low >= SLOPE[0] and largest.high <= SLOPE[1]

@@ -11,7 +11,7 @@ from weakspots.workflow.stage_dependencies import code_completion_settings
 
 
 def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
-    """Ask one model to complete its kernel after docstrings of every length. A model that is nowhere is not run."""
+    """Ask one model to complete its kernel after docstrings of every length; without server or folder it is not run."""
     row = deepseek_row(arguments.model, config)
     if not is_run(arguments.model, row):
         return

@@ -12,7 +12,7 @@ from weakspots.workflow.stage_dependencies import layer_knockout_settings
 
 
 def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
-    """Ask one model needle prompts with each of its layers knocked out. A model that is nowhere is not run."""
+    """Ask one model needle prompts with each of its layers knocked out. A model without a folder is not run."""
     row = deepseek_row(arguments.model, config)
     if not is_run(arguments.model, row):
         return

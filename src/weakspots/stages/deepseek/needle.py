@@ -11,7 +11,7 @@ from weakspots.workflow.stage_dependencies import needle_settings
 
 
 def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
-    """Ask one model the needle test; a killed run asks nothing twice. A model that is nowhere is not run."""
+    """Ask one model the needle test; a killed run asks nothing twice. A model without server or folder is not run."""
     row = deepseek_row(arguments.model, config)
     if not is_run(arguments.model, row):
         return
