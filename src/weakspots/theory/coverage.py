@@ -122,7 +122,7 @@ def escape_fit(heads: pd.DataFrame, confidence: float) -> pd.DataFrame:
 
     Least squares over runs, each with the mean over its heads, which are not independent of each other. Columns:
     positions, heads, vocabulary, slope, low, high (Student's interval; in units of 1 / escape rate, where linear theory
-    says 1), runs, censored (runs left out, because one of their heads never chose). The slope is missing where those that
+    says 1), runs, censored (runs of which a head never chose, left out). The slope is missing where those that
     chose have one radius, or are fewer than three.
     """
     rows, shape = [], GROUP[:3]

@@ -104,7 +104,7 @@ def _concentrated(results: Results, model: str, phases: int) -> dict[str, Concen
 
 
 def _few_phases(phases: int, at_least: int, kv_heads: int = 1) -> Callable[[Results], Verdict]:
-    """At least that many heads of compressed models with at least `kv_heads` KV heads, lose at most `phases` phases."""
+    """At least this many heads of compressed models with at least `kv_heads` KV heads lose at most `phases` phases."""
 
     def measure(results: Results) -> Verdict:
         rows = {model: row for model, row in results.models.items() if row.compressed and row.kv_heads >= kv_heads}
