@@ -1,4 +1,5 @@
-"""A model that has not learnt is evidence of nothing: it changes verdicts by its absence alone, and every part says so."""
+"""A model that has not learnt is evidence of nothing: it changes verdicts by its absence alone, and its parts say so."""
+
 from __future__ import annotations
 
 from dataclasses import replace

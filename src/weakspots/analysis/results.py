@@ -17,7 +17,7 @@ from weakspots.errors import UserError
 from weakspots.files import tables, validation
 from weakspots.files.hashes import config_hash
 from weakspots.files.theory_columns import THEORY_TABLES
-from weakspots.files.validation import Validation
+from weakspots.files.validation import NOT_LEARNT, Validation
 from weakspots.model_table import ModelRow
 from weakspots.statistics import Periodicity
 from weakspots.workflow.layout import Layout
@@ -142,9 +142,6 @@ class Results:
             self._measured[key] = measure(self.outcomes[model, padding])
         return self._measured[key]
 
-
-NOT_LEARNT = "not learnt"
-"""What stands beside the name of a model that is still on the plateau."""
 
 KINDS = ("lookup", "knockout", "cycling", "gates", "losses", "theory", "needle", "code_completion", "layer_knockout")
 """What results are made of; a figure reads those it shows."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from weakspots.analysis.results import NOT_LEARNT, Results
+from weakspots.analysis.results import Results
 from weakspots.claims import kinds
 from weakspots.claims.verdicts import Claim, Verdict
 from weakspots.config.deepseek import TESTS
 from weakspots.files.statuses import Status
-from weakspots.files.validation import Validation
+from weakspots.files.validation import NOT_LEARNT, Validation
 
 
 def judge(results: Results, evidence: Results, claim: Claim) -> Verdict:

@@ -10,6 +10,9 @@ from typing import Any
 
 from weakspots.errors import UserError
 
+NOT_LEARNT = "not learnt"
+"""What is said of a model that is still on the plateau, and how a sentence about it begins."""
+
 
 @dataclass(frozen=True)
 class Validation:
@@ -29,7 +32,9 @@ class Validation:
             return ""
         if self.learnt:
             return f"learnt: below {self.learnt_below:g}"
-        return f"not learnt: its loss is {self.loss:.2f}, and a model has left the plateau below {self.learnt_below:g}"
+        return (
+            f"{NOT_LEARNT}: its loss is {self.loss:.2f}, and a model has left the plateau below {self.learnt_below:g}"
+        )
 
 
 def write(path: Path, row: Mapping[str, Any]) -> None:
