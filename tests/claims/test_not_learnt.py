@@ -1,4 +1,4 @@
-"""A model that has not learnt is evidence of nothing: it changes verdicts by its absence alone, and its parts say so."""
+"""A model that has not learnt is evidence of nothing: verdicts change by its absence alone, and its parts say so."""
 
 from __future__ import annotations
 
