@@ -4,6 +4,7 @@
 #   make lint                    its first part, under a minute: formats, ruff, spelling, types, the workflow's rules
 #   make train | lookup | knockout | cycling | deepseek | theory | figure_1 ... figure_6 | tables | claims | explorer    one of them
 #   make bench                   the measured ratios of the README
+#   make variants                three whole runs: seeds as shipped, others, another rounding; the same verdicts? (90 min)
 #   make test-slurm              a Slurm of two nodes on this machine, and models trained on it; needs root on Debian
 #   make gpu-check               on a GPU: the kernels' tests compiled, in bfloat16 too, then their speed
 #   make report                  Snakemake's own report of the laptop results: results/laptop/report.html
@@ -27,7 +28,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 LINTS := format ruff snakefmt spelling types workflow
 
 .DEFAULT_GOAL := reproduce
-.PHONY: setup reproduce test report bench gpu-check mlflow schema clean help lint $(LINTS:%=lint-%)
+.PHONY: setup reproduce test report bench variants gpu-check mlflow schema clean help lint $(LINTS:%=lint-%)
 
 setup: $(READY)
 
@@ -99,8 +100,12 @@ test-slurm: export OMP_NUM_THREADS := 1
 test-slurm: $(READY)
 	tests/slurm/run
 
+# Hours, so not part of `bench`.
+variants: $(READY)
+	python benchmarks/variants.py
+
 bench: $(READY)
-	missed=0; for script in benchmarks/*.py; do python "$$script" || missed=1; done; exit $$missed
+	missed=0; for script in $(filter-out %/variants.py,$(wildcard benchmarks/*.py)); do python "$$script" || missed=1; done; exit $$missed
 
 gpu-check: $(READY)
 	@python benchmarks/gpu.py --present

@@ -15,6 +15,7 @@ from weakspots.config import load
 from weakspots.errors import UserError
 from weakspots.files import tables
 from weakspots.files.hashes import config_hash
+from weakspots.files.validation import Validation
 from weakspots.workflow.stage_dependencies import (
     code_completion_settings,
     layer_knockout_settings,
@@ -207,3 +208,31 @@ def test_a_needle_of_other_prompts_is_refused_by_name(folder):
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     with pytest.raises(UserError, match=r"needle\.parquet: was made with another configuration"):
         results.read(folder, "needle")
+
+
+def test_a_model_on_the_plateau_has_not_learnt_and_one_below_or_not_judged_has(folder):
+    def judged(*kinds, **content):
+        path = folder / "models" / "recall" / "full-1kv" / "validation.json"
+        path.write_text(json.dumps({"loss": 2.41, "tokens": 1_000, **content}))
+        return results.read(folder, *kinds)
+
+    stuck = judged(learnt_below=2.2, learnt=False)
+    assert stuck.not_learnt == {"full-1kv": Validation(2.41, 2.2)}
+    assert stuck.label("full-1kv") == stuck.models["full-1kv"].label() + " · not learnt"
+    assert stuck.label("w8s4-1kv") == stuck.models["w8s4-1kv"].label()
+    assert {run[0] for run in stuck.outcomes} == {"full-1kv", "w8s4-1kv"}  # it is still shown
+    evidence = stuck.evidence()
+    assert set(evidence.outcomes) == set(evidence.knockouts) == {("w8s4-1kv", "prefix")}
+    assert judged("lookup", learnt_below=2.2).not_learnt and not judged("theory", learnt_below=2.2).not_learnt
+    for content in ({}, {"learnt_below": None, "learnt": None}, {"learnt_below": 3.0, "learnt": True}):
+        assert judged(**content).not_learnt == {}
+
+
+def test_a_stand_in_that_has_not_learnt_says_so_in_its_name_and_is_no_evidence(folder):
+    path = folder / "models" / "deepseek" / "stand-in" / "validation.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"loss": 2.41, "learnt_below": 2.2}))
+    read = results.read(folder)
+    assert read.deepseek["stand-in"].label.endswith(", not learnt")
+    read.needles["stand-in"] = np.ones((4, 4), bool)
+    assert "stand-in" not in read.evidence().needles

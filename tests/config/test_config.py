@@ -141,3 +141,13 @@ def test_every_setting_of_the_first_corpus_and_of_all_sections_is_explained():
         if setting and "#" not in line:
             before = next(above for above in reversed(lines[:number]) if not re.match(r" *[a-z_0-9-]+: *[^{ #]", above))
             assert "#" in before, f"{line.strip()} has no comment"
+
+
+def test_the_last_stage_may_end_by_its_loss_and_not_by_its_steps():
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    last = data["corpora"]["recall"]["stages"][-1]
+    last["until_loss"] = 0.4
+    assert config.parse(data).corpora["recall"].stages[-1].until_loss == 0.4
+    last["max_steps"] = 300
+    with pytest.raises(UserError, match=r"stages\[2\] is the last .*: remove its max_steps, and set training.steps"):
+        config.parse(data)

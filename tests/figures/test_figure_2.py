@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -11,6 +13,7 @@ from weakspots import statistics
 from weakspots.analysis import paper_numbers
 from weakspots.errors import UserError
 from weakspots.figures import figure_2, style
+from weakspots.files.validation import Validation
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +113,15 @@ def test_the_same_figure_is_the_same_file(tmp_path, table):
         style.save(figure_2.draw(few), tmp_path / f"{name}.svg", tmp_path / f"{name}.png")
     for suffix in ("svg", "png"):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+
+
+def test_a_model_that_has_not_learnt_is_drawn_and_its_panel_says_so(results, table):
+    marked = figure_2.measure(replace(results, not_learnt={"w8s8-1kv-uniform": Validation(2.41, 2.2)}))
+    unmarked = [name for name in marked.columns if name != "label"]
+    assert marked[unmarked].equals(table[unmarked])
+    titles = {
+        model: axes.get_title()
+        for model, axes in zip(ROWS, figure_2.draw(marked).axes, strict=True)
+        if "not learnt" in axes.get_title()
+    }
+    assert list(titles) == ["w8s8-1kv-uniform"]

@@ -8,6 +8,7 @@ from planted import ROWS, planted
 
 from weakspots.analysis import paper_numbers
 from weakspots.figures import selected_runs
+from weakspots.files.validation import Validation
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +72,10 @@ def test_saved_tables_hold_the_same_runs(tmp_path, table):
     lines = (tmp_path / "deeper" / "runs.md").read_text().splitlines()
     assert len(lines) == 2 + len(chosen)
     assert len({line.count("|") for line in lines}) == 1
+
+
+def test_the_table_names_a_run_that_has_not_learnt():
+    results = planted()
+    results.not_learnt = {"w8s8-1kv": Validation(2.41, 2.2)}
+    runs = selected_runs.readable(selected_runs.measure(results))["run"]
+    assert runs[runs.str.contains("not learnt")].unique().tolist() == ["W8/S8 · 1 KV · not learnt"]

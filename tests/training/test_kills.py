@@ -17,7 +17,10 @@ from weakspots.errors import UserError
 from weakspots.training import checkpoint, loop
 
 ROW = TABLE["w8s8-1kv"]
-LONG = changed(steps=60, resume_every=3, log_every=5, checkpoint_steps=[0, 30, 60])
+SETTINGS = changed(steps=70, resume_every=3, log_every=5, checkpoint_steps=[0, 30, 70])
+STAGES = [*CORPUS.stages[:-1], CORPUS.stages[-1].model_copy(update={"until_loss": 9.0})]
+LONG = SETTINGS.model_copy(update={"stages": STAGES})
+"""Its loss counts after 28 steps and is low then, so the decay of 35 steps begins, and step 63 is the last."""
 
 
 def start(run, *arguments) -> int:
@@ -75,6 +78,7 @@ def test_a_run_killed_at_twenty_random_moments_ends_like_an_undisturbed_one(data
     pd.testing.assert_frame_equal(curve(left), curve(right), check_exact=True)
     left, right = (pd.read_parquet(folder / "gates.parquet") for folder in (undisturbed, killed))
     pd.testing.assert_frame_equal(left, right, check_exact=True)
+    assert right["step"].max() == 63
     one, two = weights(undisturbed), weights(killed)
     assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
     assert not list(killed.glob("checkpoint*.partial")) and not list(killed.glob("checkpoint-*"))

@@ -1,5 +1,8 @@
 """Training: the same curve for a seed, undisturbed or resumed; gate statistics that mean what they say."""
 
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,15 +13,16 @@ from rows import BACKBONE, TABLE, build
 from small import CORPUS, MEASURED, changed, curve, weights
 from transformers import AutoModelForCausalLM
 
-from weakspots.config import CurriculumStage
+from weakspots.config import Corpus, CurriculumStage
 from weakspots.data.prepare import prepare
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
+from weakspots.files import validation
 from weakspots.mechanism.gate_statistics import effective_number, gate_statistics
 from weakspots.model_table import ModelRow
 from weakspots.training import checkpoint, loop
 from weakspots.training.batches import IGNORED, Batches
-from weakspots.training.schedule import Progress, learning_rate
+from weakspots.training.schedule import Progress, learning_rate, step_count
 
 
 @pytest.fixture(scope="module")
@@ -258,3 +262,105 @@ def test_the_weights_of_chosen_steps_are_kept_and_load(data, tmp_path):
         for folder in (tmp_path / "checkpoints/step-000000", tmp_path / "checkpoints/step-000009", tmp_path)
     )
     assert not torch.equal(first, middle) and not torch.equal(middle, last)
+
+
+def test_the_rate_falls_at_once_when_the_last_loss_is_low_and_is_as_before_where_it_never_is():
+    training = CORPUS.training.model_copy(update={"steps": 100, "decay_fraction": 0.3, "final_rate": 0.1})
+    assert step_count(training) == 100 and step_count(training, low_at=40) == 70
+    rates = [learning_rate(step, training, low_at=40) / training.learning_rate for step in range(71)]
+    assert rates[3:41] == pytest.approx([1.0] * 38)
+    assert rates[40:] == pytest.approx([1 - 0.9 * done / 30 for done in range(31)])
+    usual = [learning_rate(step, training) for step in range(100)]
+    for late in (70, 85, 100):  # the decay is due, or has begun: it is not drawn out
+        assert step_count(training, late) == 100
+        assert [learning_rate(step, training, late) for step in range(100)] == usual
+    at_once = training.model_copy(update={"decay_fraction": 0.0})
+    assert step_count(at_once, low_at=40) == 40 and learning_rate(39, at_once, 40) == training.learning_rate
+
+
+def test_training_is_over_only_by_the_loss_of_the_last_stage():
+    stages = [
+        CurriculumStage(length=8, sequences=1, until_loss=0.5),
+        CurriculumStage(length=8, sequences=1, until_loss=0.5),
+    ]
+    progress, over = Progress(), []
+    for step in range(1, 60):
+        progress.advance(0.4, stages)
+        if progress.is_over(stages):
+            over.append(step)
+    assert over[0] == 2 * 21  # as many steps as a stage needs before its loss counts, in both of them
+    unlimited = [stages[0], CurriculumStage(length=8, sequences=1)]
+    assert not progress.is_over(unlimited)
+
+
+def until(loss: float, **training) -> Corpus:
+    """The corpus with a limit of the last stage, trained on for as many steps as that loss needs to count."""
+    first, last = CORPUS.stages
+    stages = [first.model_copy(update={"max_steps": 3}), last.model_copy(update={"until_loss": loss})]
+    longer = {"steps": 60, "decay_fraction": 0.2, "checkpoint_steps": [0, 9, 50, 60], **training}
+    return changed(**longer).model_copy(update={"stages": stages})
+
+
+@pytest.mark.parametrize("stop", [22, 26, 31, 35])
+def test_a_run_ends_early_and_resumes_to_the_same_bits_wherever_its_decay_was_stopped(
+    data, tmp_path, monkeypatch, stop
+):
+    corpus = until(9.0)
+    whole = loop.train(TABLE["w8s8-1kv"], BACKBONE, corpus, data, tmp_path / "whole")
+    ended = 3 + 21 + 12  # the first stage, the steps before a loss counts, the decay
+    assert whole["training"]["step"].tolist() == [*range(4, ended + 1, 4)]
+    assert whole["training"]["learning_rate"].iloc[-1] == pytest.approx(corpus.training.learning_rate / 12)
+    assert sorted(whole["gates"]["step"].unique()) == [0, 9, ended]  # 50 is never reached
+    kept = sorted(path.name for path in (tmp_path / "whole" / "checkpoints").iterdir())
+    assert kept == ["step-000000", "step-000009"]
+
+    count = loop.Record.count
+
+    def stopping(self, loss, tokens):
+        if self.step == stop:
+            raise Stopped
+        count(self, loss, tokens)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.Record, "count", stopping)
+        with pytest.raises(Stopped):
+            loop.train(TABLE["w8s8-1kv"], BACKBONE, corpus, data, tmp_path / "resumed")
+    resumed = loop.train(TABLE["w8s8-1kv"], BACKBONE, corpus, data, tmp_path / "resumed")
+    for table in ("training", "gates", "validation"):
+        left, right = (result[table].drop(columns=MEASURED, errors="ignore") for result in (whole, resumed))
+        pd.testing.assert_frame_equal(left, right, check_exact=True)
+    one, two = weights(tmp_path / "whole"), weights(tmp_path / "resumed")
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_limit_that_is_never_reached_changes_no_bit(data, tmp_path):
+    limited = until(1e-9)
+    free = limited.model_copy(
+        update={"stages": [limited.stages[0], limited.stages[1].model_copy(update={"until_loss": None})]}
+    )
+    results = [
+        loop.train(TABLE["w8s4-1kv"], BACKBONE, corpus, data, tmp_path / name)
+        for name, corpus in (("limited", limited), ("free", free))
+    ]
+    pd.testing.assert_frame_equal(*(curve(result["training"]) for result in results), check_exact=True)
+    assert results[0]["training"]["step"].iloc[-1] == 60
+    one, two = weights(tmp_path / "limited"), weights(tmp_path / "free")
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("below", "learnt", "said"),
+    [
+        (None, None, r"done: validation loss \d\.\d{4}$"),
+        (9.0, True, r"\(learnt: below 9\)$"),
+        (0.5, False, r"\(not learnt: its loss is \d\.\d\d, and a model has left the plateau below 0\.5\)$"),
+    ],
+)
+def test_a_run_says_whether_it_has_learnt(data, tmp_path, caplog, below, learnt, said):
+    caplog.set_level("INFO")
+    table = loop.train(TABLE["full-1kv"], BACKBONE, changed(learnt_below=below), data, tmp_path)["validation"]
+    assert re.search(said, next(message for message in caplog.messages if message.startswith("done")))
+    validation.write(tmp_path / "validation.json", table.to_dict("records")[0])
+    written = json.loads((tmp_path / "validation.json").read_text())
+    assert written["learnt"] is learnt and written["learnt_below"] == below and written["tokens"] > 0
+    assert validation.read(tmp_path / "validation.json").learnt is learnt

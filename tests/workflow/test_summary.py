@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from weakspots.files import tables
+from weakspots.files.validation import Validation
 from weakspots.workflow import summary
 from weakspots.workflow.layout import Layout
 from weakspots.workflow.provenance import provenance
@@ -65,6 +66,8 @@ def test_the_page_names_versions_times_and_every_claim(tmp_path, monkeypatch, re
             ("flip", "not run", "not run"),
         )
     ]
+    said = str(Validation(2.41, 2.2))
+    rows.append(columns | {"claim": "flat", "status": "not run", "value": said, "model": "w8s8-1kv"})
     frame = pd.DataFrame(rows).astype({"n": "Int64", "low": float, "high": float})
     tables.write(frame, layout.claims("parquet"), "claims", provenance({}, "claims"))
     page = summary.write(layout).read_text()
@@ -76,6 +79,7 @@ def test_the_page_names_versions_times_and_every_claim(tmp_path, monkeypatch, re
         "- `flat`: 6 of 6",
         "- `close`: 0 of 3",
         "- `flip`: not run",
+        "Models that have not learnt and are no evidence: 1 (w8s8-1kv).",
     ):
         assert part in page
     assert page.index("`flat`") < page.index("`close`") < page.index("`flip`")

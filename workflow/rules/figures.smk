@@ -3,6 +3,7 @@
 
 rule figure_1:
     input:
+        models=targets.stand_ins,
         deepseek=targets.deepseeks,
         notebook="notebooks/figure_1.ipynb",
     output:
@@ -29,6 +30,7 @@ rule figure_1:
 
 rule figure_2:
     input:
+        models=targets.looked_up,
         lookups=targets.lookups,
         notebook="notebooks/figure_2.ipynb",
     output:
@@ -60,6 +62,7 @@ rule figure_2:
 
 rule figure_3:
     input:
+        models=targets.looked_up,
         lookups=targets.lookups,
         knockouts=targets.knockouts,
         notebook="notebooks/figure_3.ipynb",
@@ -150,6 +153,7 @@ rule figure_5:
 
 rule figure_6:
     input:
+        models=targets.looked_up,
         lookups=targets.lookups,
         cycles=targets.cycles,
         notebook="notebooks/figure_6.ipynb",
@@ -209,7 +213,7 @@ rule figure_theory:
 rule tables:
     input:
         lookups=targets.lookups,
-        models=targets.models,
+        models=targets.models + targets.stand_ins,
         needles=targets.needles,
         notebook="notebooks/tables.ipynb",
     output:

@@ -1,6 +1,6 @@
 rule claims:
     input:
-        models=targets.looked_up,
+        models=targets.looked_up + targets.stand_ins,
         lookups=targets.lookups,
         knockouts=targets.knockouts,
         cycles=targets.cycles,
@@ -25,7 +25,7 @@ rule claims:
 rule explorer:
     input:
         claims=targets.claims("parquet"),
-        models=targets.models,
+        models=targets.models + targets.stand_ins,
         lookups=targets.lookups,
         knockouts=targets.knockouts,
         cycles=targets.cycles,

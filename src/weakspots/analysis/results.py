@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ from weakspots import statistics
 from weakspots.config import PADDINGS, Statistics, load
 from weakspots.config.deepseek import DeepseekModel
 from weakspots.errors import UserError
-from weakspots.files import tables
+from weakspots.files import tables, validation
 from weakspots.files.hashes import config_hash
 from weakspots.files.theory_columns import THEORY_TABLES
+from weakspots.files.validation import NOT_LEARNT, Validation
 from weakspots.model_table import ModelRow
 from weakspots.statistics import Periodicity
 from weakspots.workflow.layout import Layout
@@ -39,10 +39,12 @@ class Results:
     `models` is the model table. Outcomes are booleans [mappings, modulus]: `outcomes` of the lookup by model and
     padding, `knockouts` by model and padding, then by layer and KV head (or `WHOLE_LAYER`), `cycles` by model, then by
     shift (of the first mappings of the lookup under `cycling_padding`). `gates` holds the gate statistics of training
-    by model, `losses` nats per token by corpus and model, `theory` the tables of the theory by name.
+    by model, `losses` nats per token by corpus and model, `theory` the tables of the theory by name. `not_learnt` holds
+    the models of the table that are still on the plateau of guessing: they are shown, and are evidence of nothing.
 
     `deepseek` is the table of DeepSeek's models and their stand-ins, run or not. By its models there are `needles`
-    (outcomes by residue), `completions` (tables) and `layer_knockouts` (outcomes by layer; -1: the model as it is).
+    (outcomes by residue), `completions` (tables) and `layer_knockouts` (outcomes by layer; -1: the model as it is);
+    `stand_ins_not_learnt` is the same for stand-ins as `not_learnt`.
     """
 
     scale: str
@@ -59,6 +61,8 @@ class Results:
     needles: dict[str, np.ndarray] = field(default_factory=dict)
     completions: dict[str, pd.DataFrame] = field(default_factory=dict)
     layer_knockouts: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
+    not_learnt: dict[str, Validation] = field(default_factory=dict)
+    stand_ins_not_learnt: dict[str, Validation] = field(default_factory=dict)
     _measured: dict[tuple[str, str, str], Any] = field(default_factory=dict, repr=False)
 
     def runs(self) -> list[tuple[str, str]]:
@@ -70,6 +74,25 @@ class Results:
         if not found:
             raise UserError(f"the scale {self.scale} has no lookup results yet: run `snakemake lookup` first")
         return found
+
+    def label(self, model: str) -> str:
+        """The name of a run for a reader, which says where it has not learnt."""
+        label = self.models[model].label()
+        return f"{label} · {NOT_LEARNT}" if model in self.not_learnt else label
+
+    def evidence(self) -> Results:
+        """The same without what was measured of models that have not learnt; that they were cycled is kept."""
+        left_out, stand_ins = self.not_learnt, self.stand_ins_not_learnt
+        return replace(
+            self,
+            outcomes={run: found for run, found in self.outcomes.items() if run[0] not in left_out},
+            knockouts={run: found for run, found in self.knockouts.items() if run[0] not in left_out},
+            cycles={model: {} if model in left_out else found for model, found in self.cycles.items()},
+            gates={model: found for model, found in self.gates.items() if model not in left_out},
+            needles={model: found for model, found in self.needles.items() if model not in stand_ins},
+            completions={model: found for model, found in self.completions.items() if model not in stand_ins},
+            layer_knockouts={model: found for model, found in self.layer_knockouts.items() if model not in stand_ins},
+        )
 
     def full_attention_like(self, model: str) -> str | None:
         """The full-attention model with the same number of KV heads, if the table has one."""
@@ -122,12 +145,15 @@ class Results:
 
 KINDS = ("lookup", "knockout", "cycling", "gates", "losses", "theory", "needle", "code_completion", "layer_knockout")
 """What results are made of; a figure reads those it shows."""
+_OF_TRAINED = {"lookup", "knockout", "cycling", "gates", "losses"}
+_OF_DEEPSEEK = {"needle", "code_completion", "layer_knockout"}
 
 
 def read(folder: str | Path, *kinds: str) -> Results:
     """The results in `folder` (results/<scale>) of these `KINDS`, or of all, as far as they have been written.
 
     A caller that names its kinds is not stopped by what else lies there, such as tables that are about to be replaced.
+    Which of the models behind these kinds have learnt is read with them.
     Raises UserError if the folder holds no configuration, a damaged table, or one of another configuration, and
     ValueError for a kind that there is not.
     """
@@ -158,11 +184,19 @@ def read(folder: str | Path, *kinds: str) -> Results:
             found.gates[model] = table
     for corpus in config.corpora:
         paths = {model: places.validation(corpus, model) for model in config.models_of(corpus)}
-        found.losses[corpus] = {model: _validation_loss(path) for model, path in there("losses", paths)}
+        found.losses[corpus] = {model: validation.read(path).loss for model, path in there("losses", paths)}
+    if not kinds or _OF_TRAINED & set(kinds):
+        found.not_learnt = _not_learnt({model: places.validation(config.lookup.corpus, model) for model in models})
     for name, path in there("theory", {name: places.theory(name) for name in THEORY_TABLES}):
         found.theory[name] = tables.read(path, f"theory_{name}", of_theory)
 
-    found.deepseek = config.deepseek.models
+    found.deepseek = dict(config.deepseek.models)
+    if not kinds or _OF_DEEPSEEK & set(kinds):
+        stand_ins = {model: places.stand_in_validation(model) for model in config.deepseek.stand_ins}
+        found.stand_ins_not_learnt = _not_learnt(stand_ins)
+    for model in found.stand_ins_not_learnt:
+        row = found.deepseek[model]
+        found.deepseek[model] = row.model_copy(update={"label": f"{row.label}, {NOT_LEARNT}"})
 
     def asked_of(kind: str, settings: Callable[..., dict]) -> Iterator[tuple[str, pd.DataFrame]]:
         """The tables of one kind, of the models of `deepseek` that have been asked."""
@@ -182,8 +216,7 @@ def _by(table: pd.DataFrame, key: str | list[str]) -> dict[Any, np.ndarray]:
     return {values: statistics.outcomes(part) for values, part in table.groupby(key)}
 
 
-def _validation_loss(path: Path) -> float:
-    try:
-        return float(json.loads(path.read_text())["loss"])
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}: holds no validation loss; delete its folder and train the model again") from None
+def _not_learnt(paths: Mapping[str, str]) -> dict[str, Validation]:
+    """The models among those that have been trained that have not learnt, by the files of their validation."""
+    found = {model: validation.read(path) for model, path in paths.items() if Path(path).exists()}
+    return {model: judged for model, judged in found.items() if judged.learnt is False}

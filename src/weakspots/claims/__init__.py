@@ -9,6 +9,7 @@ of them fails. One folder per subject: `deepseek`, `lookup`, `mechanism` and `th
 from __future__ import annotations
 
 from weakspots.analysis.results import Results
+from weakspots.claims import learnt
 from weakspots.claims.catalogue import CLAIMS
 from weakspots.claims.report import to_frame, to_markdown
 from weakspots.claims.verdicts import Claim, Verdict
@@ -17,5 +18,6 @@ __all__ = ["CLAIMS", "Claim", "Verdict", "judge", "to_frame", "to_markdown"]
 
 
 def judge(results: Results) -> list[tuple[Claim, Verdict]]:
-    """Every claim with its verdict."""
-    return [(claim, claim.measure(results)) for claim in CLAIMS]
+    """Every claim with its verdict, which rests on the models that have learnt."""
+    evidence = results.evidence()
+    return [(claim, learnt.judge(results, evidence, claim)) for claim in CLAIMS]

@@ -61,13 +61,17 @@ class PretrainedTokenizer(Section):
 class CurriculumStage(Section):
     """One stage of the training data: sequences of one length, until the loss is low enough or the steps are used up.
 
-    `records` is for the recall source only. The last stage goes on to the end of training.
+    `records` is for the recall source only. The last stage goes on to the end of training, which its loss may bring.
     """
 
     length: int = Field(ge=4, description="tokens per sequence")
     sequences: int = Field(ge=1, description="sequences prepared; training starts over when they are used up")
     records: int | None = Field(None, ge=1, description="recall: records in one document")
-    until_loss: float | None = Field(None, gt=0, description="move on when the smoothed loss falls below this")
+    until_loss: float | None = Field(
+        None,
+        gt=0,
+        description="move on, or from the last stage to the decay of the rate, when the smoothed loss falls below this",
+    )
     max_steps: int | None = Field(None, ge=1, description="move on after this many steps at the latest")
 
 
@@ -78,7 +82,7 @@ MACHINE_KEYS = {"resume_every", "micro_batch_tokens", "recompute", "compile"}
 class Training(Section):
     """Optimisation (AdamW) of one model on one corpus."""
 
-    steps: int = Field(ge=1)
+    steps: int = Field(ge=1, description="the most; fewer where the last stage has an until_loss and reaches it")
     batch_tokens: int = Field(ge=1, description="tokens per step; a batch holds batch_tokens / length sequences")
     learning_rate: float = Field(gt=0)
     warmup_steps: int = Field(ge=0)
@@ -103,6 +107,12 @@ class Training(Section):
     )
     compile: bool = Field(False, description="torch.compile every layer")
     validation_sequences: int = Field(ge=1, description="sequences of the last stage's length held out")
+    learnt_below: float | None = Field(
+        None,
+        gt=0,
+        description="validation loss of the plateau, nats per token with a loss: a model not below it has learnt "
+        "nothing, and is no evidence; null: none is judged",
+    )
 
     @model_validator(mode="after")
     def _steps_exist(self) -> Training:
@@ -144,10 +154,10 @@ class Corpus(Section):
     @model_validator(mode="after")
     def _stages_fit(self) -> Corpus:
         last = self.stages[-1]
-        if last.until_loss is not None or last.max_steps is not None:
+        if last.max_steps is not None:
             raise ValueError(
                 f"stages[{len(self.stages) - 1}] is the last and goes on to the end of training: "
-                "remove its until_loss and max_steps, and set training.steps"
+                "remove its max_steps, and set training.steps"
             )
         for number, stage in enumerate(self.stages[:-1]):
             if stage.until_loss is None and stage.max_steps is None:

@@ -58,7 +58,7 @@ def _label(results: Results, kind: Kind | None, model: str) -> str | None:
     """A run's name; None for what is no run, such as a shape of the theory."""
     if kind and kind.name in TESTS:
         return results.deepseek[model].label if model in results.deepseek else None
-    return results.models[model].label() if model in results.models else None
+    return results.label(model) if model in results.models else None
 
 
 def _verdict(row: pd.Series) -> dict:

@@ -38,7 +38,7 @@ def about(results: Results, model: str, row: ModelRow) -> dict:
     """What a run is."""
     losses = {corpus: round(losses[model], 4) for corpus, losses in results.losses.items() if model in losses}
     return {
-        "label": row.label(),
+        "label": results.label(model),
         "compressed": row.compressed,
         "window": row.window if row.compressed else None,
         "stride": row.period,

@@ -31,7 +31,7 @@ def measure(results: Results) -> pd.DataFrame:
         row = results.models[model]
         about = {
             "model": model,
-            "label": row.label(),
+            "label": results.label(model),
             "kv_heads": row.kv_heads,
             "stride": row.period or 0,
             "full_attention": results.full_attention_like(model) if row.compressed else None,

@@ -36,7 +36,7 @@ def measure(results: Results) -> pd.DataFrame:
         for is_folded, period in ((True, folded), (False, modulus)):
             about = {
                 "model": model,
-                "label": row.label(),
+                "label": results.label(model),
                 "kv_heads": row.kv_heads,
                 "stride": row.period or 0,
                 "padding": padding,

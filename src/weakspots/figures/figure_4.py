@@ -45,7 +45,7 @@ def measure(results: Results) -> pd.DataFrame:
         traced = _traced_layers(last) if model == TRACED else []
         about = {
             "model": model,
-            "label": row.label(),
+            "label": results.label(model),
             "window": row.window,
             "layers": int(table["layer"].max()) + 1,
             "step": table["step"],

@@ -51,7 +51,7 @@ def measure(results: Results) -> pd.DataFrame:
             for phase, change in enumerate(_change(clean, outcomes, row.stride))
         }
         table = table.assign(static=static, change=pd.Series(changes), n=clean.size // row.stride).reset_index()
-        about = {"model": model, "label": row.label(), "window": row.window, "stride": row.stride}
+        about = {"model": model, "label": results.label(model), "window": row.window, "stride": row.stride}
         parts.append(table.assign(**about, step=last["step"].iloc[0]))
     if not parts:
         raise UserError(

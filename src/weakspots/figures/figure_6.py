@@ -33,7 +33,7 @@ def measure(results: Results) -> pd.DataFrame:
         low, high = statistics.interval(drawn, settings.confidence)
         about = {
             "model": model,
-            "label": row.label(),
+            "label": results.label(model),
             "stride": row.stride,
             "padding": results.cycling_padding,
             "confidence": settings.confidence,

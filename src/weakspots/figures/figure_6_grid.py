@@ -29,7 +29,7 @@ def measure(results: Results) -> pd.DataFrame:
         rows.append(
             {
                 "model": model,
-                "label": row.label(),
+                "label": results.label(model),
                 "shift": shift,
                 "r_squared": r_squared,
                 "low": low,

@@ -28,8 +28,8 @@ def measure(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def beside_trained_models(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The heads of the trained models, `trained_heads.describe`, and their summary by model."""
-    described = trained_heads.describe(results.gates)
+    """The heads of the models that have learnt, `trained_heads.describe`, and their summary by model."""
+    described = trained_heads.describe(results.evidence().gates)
     confidence = float(results.theory["settings"]["confidence"].iloc[0])
     return described, trained_heads.summarise(described, confidence)
 

@@ -38,7 +38,12 @@ def measure(results: Results) -> pd.DataFrame:
     rows = []
     for model, padding in results.runs():
         row, period = results.models[model], results.periodicity(model, padding)
-        entry: dict[str, Any] = {"model": model, "label": row.label(), "padding": padding, "stride": row.period}
+        entry: dict[str, Any] = {
+            "model": model,
+            "label": results.label(model),
+            "padding": padding,
+            "stride": row.period,
+        }
         entry |= {f"validation_loss_{corpus}": losses.get(model) for corpus, losses in results.losses.items()}
         for statistic, values in results.summary(model, padding).iterrows():
             entry |= {statistic: values["estimate"]}

@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     must_be_known(arguments.corpus, config.corpora, "corpora")
     must_be_known(arguments.model, config.models, "models")
     from weakspots.attention import choose
-    from weakspots.files import tables
+    from weakspots.files import tables, validation
     from weakspots.files.atomic import building, unfinished
     from weakspots.files.hashes import config_hash
     from weakspots.planning.counts import flops_per_token
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
             result = loop.train(*inputs, folder, config.device, work, publish)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
             tables.write(result["gates"], folder / "gates.parquet", "gates", origin)
-            loop.write_validation(folder / "validation.json", result["validation"])
+            validation.write(folder / "validation.json", result["validation"].to_dict("records")[0])
         job.log_metrics({f"validation_{name}": value for name, value in result["validation"].iloc[0].items()})
         job.log_artifacts(output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from pathlib import Path
@@ -15,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from weakspots.config import Backbone, Corpus, Training
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
+from weakspots.files.validation import Validation
 from weakspots.machine import device as devices
 from weakspots.machine import processes
 from weakspots.mechanism import gate_statistics
@@ -25,7 +25,7 @@ from weakspots.training.batches import Batches
 from weakspots.training.gradient import diverged, gradient
 from weakspots.training.observer import Observer
 from weakspots.training.record import Clock, Publish, Record
-from weakspots.training.schedule import learning_rate
+from weakspots.training.schedule import learning_rate, step_count
 from weakspots.training.validation import validation_loss
 
 _log = logging.getLogger(__name__)
@@ -82,8 +82,11 @@ def run(
 
     `bare` starts from the weights it has; those that need no gradient stay as they are. `seed` orders the sequences.
     Continues from the newest sound checkpoint in `folder`, if there is one. Returns the tables "training" (one row per
-    logged step), "gates" (one row per step that `observer` looks at, gate and offset) and "validation" (one row: loss
-    and tokens). On a CPU the result is bit-identical for a seed, interrupted or not.
+    logged step), "gates" (one row per step that `observer` looks at, gate and offset) and "validation" (one row: the
+    columns of `files.validation`). On a CPU the result is bit-identical for a seed, interrupted or not.
+
+    Training ends after `training.steps`, or before that, when the last stage has an `until_loss` and reaches it: the
+    decay of the learning rate then begins at once. `checkpoint_steps` that are never reached are left out.
 
     Under a launcher all processes call this alike, with one `folder` that all of them see; they share every batch, and
     only the main process writes. `flops_per_token` (forward and backward) serves the logged utilisation, and `publish`
@@ -97,7 +100,7 @@ def run(
     record = Record()
     if state := checkpoint.restore(folder, bare, optimizer):
         record = Record.of(state)
-        _log.info("resuming after step %d of %d", record.step, training.steps)
+        _log.info("resuming after step %d of %d", record.step, step_count(training, record.low_at))
     accelerator.wait_for_everyone()  # nobody removes a checkpoint that another still reads
     if training.recompute:
         bare.activation_checkpointing_enable({"use_reentrant": False})
@@ -109,7 +112,7 @@ def run(
     if not accelerator.is_main_process:
         observer = None  # one process writes
     rate_of_products = throughput.matmul_rate(accelerator.device, training.precision) * accelerator.num_processes
-    clock = Clock(record, training.steps, accelerator.device, flops_per_token, rate_of_products, publish)
+    clock = Clock(record, accelerator.device, flops_per_token, rate_of_products, publish)
     _log.info(
         "%d parameters, %d steps of %d tokens; %d process(es) at %.2f TFLOP/s in all",
         bare.num_parameters(),
@@ -124,12 +127,12 @@ def run(
         observer.look(record)
     batches: Batches | None = None
     last_saved = record.step
-    while record.step < training.steps:
+    while record.step < (steps := step_count(training, record.low_at)):
         stage = record.progress.stage
         if batches is None or batches.number != stage:
             sequences = Sequences(data / f"train-{stage}", corpus.stages[stage].length)
             batches = Batches(sequences, stage, training.batch_tokens, seed, answers_only)
-        rate = learning_rate(record.step, training)
+        rate = learning_rate(record.step, training, record.low_at)
         for group in optimizer.param_groups:
             group["lr"] = rate
         loss = gradient(accelerator, model, batches, record, training.micro_batch_tokens)
@@ -141,11 +144,15 @@ def run(
         record.count(loss, batches.tokens)
         if record.progress.advance(loss, corpus.stages):
             _log.info("step %d: stage %d begins", record.step, record.progress.stage)
-        if record.step % training.log_every == 0 or record.step == training.steps:
-            clock.report(rate, stage)
+        if record.low_at is None and record.progress.is_over(corpus.stages):
+            record.low_at = record.step
+            steps = step_count(training, record.low_at)
+            _log.info("step %d: the loss of the last stage is low, and step %d is the last", record.step, steps)
+        if record.step % training.log_every == 0 or record.step == steps:
+            clock.report(rate, stage, steps)
         if observer:
-            observer.look(record)
-        if record.step - last_saved >= training.resume_every and record.step < training.steps:
+            observer.look(record, is_last=record.step == steps)
+        if record.step - last_saved >= training.resume_every and record.step < steps:
             if accelerator.is_main_process:
                 checkpoint.save(folder, record.step, bare, optimizer.optimizer, record.state())
             last_saved = record.step
@@ -165,7 +172,10 @@ def run(
     # the destructor of DDP wants that lock and has the GIL. Who waits here gives the GIL away until the thread is done.
     accelerator.wait_for_everyone()
     accelerator.end_training()
-    _log.info("done: validation loss %.4f", validation["loss"])
+    found = Validation(validation["loss"], training.learnt_below)
+    level = logging.WARNING if found.learnt is False else logging.INFO
+    _log.log(level, "done: validation loss %.4f%s", found.loss, f" ({found})" if str(found) else "")
+    validation |= {"learnt_below": found.learnt_below, "learnt": found.learnt}
     gates = pd.DataFrame(record.gates, columns=["step", *gate_statistics.COLUMNS])
     return {"training": pd.DataFrame(record.rows), "gates": gates, "validation": pd.DataFrame([validation])}
 
@@ -193,8 +203,3 @@ def optimizer_for(model: torch.nn.Module, training: Training) -> torch.optim.Ada
         {"params": [p for p in learnt if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=training.learning_rate, betas=training.betas, fused=True)
-
-
-def write_validation(path: Path, table: pd.DataFrame) -> None:
-    """`validation.json`: loss and tokens of the validation part."""
-    path.write_text(json.dumps(table.to_dict("records")[0]) + "\n")

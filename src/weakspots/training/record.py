@@ -22,12 +22,14 @@ _log = logging.getLogger(__name__)
 class Record:
     """Everything that resuming needs; all of it can be JSON.
 
-    `rows` are those of training.parquet, `gates` those of gates.parquet, `pending` the losses since the last row.
+    `low_at` is the step after which the loss of the last stage first was low: from there on the rate falls. `rows` are
+    those of training.parquet, `gates` those of gates.parquet, `pending` the losses since the last row.
     """
 
     progress: Progress = field(default_factory=Progress)
     step: int = 0
     tokens: int = 0
+    low_at: int | None = None
     rows: list[dict] = field(default_factory=list)
     gates: list[dict] = field(default_factory=list)
     pending: list[float] = field(default_factory=list)
@@ -49,7 +51,7 @@ class Record:
 
 
 class Clock:
-    """The speed of a run, and how long it will take; measured from when this process began, never resumed.
+    """The speed of a run, and how long it will take at most; measured from when this process began, never resumed.
 
     `flops_per_token` are the operations that the model needs for one token, forward and backward, `flops_per_second`
     what the hardware of all processes can do; without the former there is no utilisation. `publish` is told every row,
@@ -59,13 +61,12 @@ class Clock:
     def __init__(
         self,
         record: Record,
-        steps: int,
         device: torch.device,
         flops_per_token: float | None,
         flops_per_second: float,
         publish: Publish = None,
     ):
-        self.record, self.steps, self.device = record, steps, device
+        self.record, self.device = record, device
         self.utilised_per_token = flops_per_token and flops_per_token / flops_per_second
         self._began = self._then = time.monotonic()
         self._first_step, self._tokens_then = record.step, record.tokens
@@ -73,11 +74,11 @@ class Clock:
         for row in record.rows:
             self._publish(row)
 
-    def report(self, rate: float, stage: int) -> None:
-        """One row of training.parquet: the mean loss since the row before; the same in the log."""
+    def report(self, rate: float, stage: int, steps: int) -> None:
+        """One row of training.parquet: the mean loss since the row before; the same in the log, of so many steps."""
         record, now = self.record, time.monotonic()
         speed = (record.tokens - self._tokens_then) / max(now - self._then, 1e-9)
-        left = (now - self._began) / (record.step - self._first_step) * (self.steps - record.step)
+        left = (now - self._began) / (record.step - self._first_step) * (steps - record.step)
         utilised = self.utilised_per_token and speed * self.utilised_per_token
         record.rows.append(
             {
@@ -97,7 +98,7 @@ class Clock:
         _log.info(
             "step %d/%d  loss %.3f  %.1fk tokens/s%s  %.1f GiB  %d:%02d left",
             record.step,
-            self.steps,
+            steps,
             record.rows[-1]["loss"],
             speed / 1e3,
             "" if utilised is None else f"  {100 * utilised:.0f} % MFU",

@@ -79,6 +79,10 @@ class Layout:
         """Folder of a trained stand-in."""
         return self.model("deepseek", model)
 
+    def stand_in_validation(self, model: str) -> str:
+        """Validation loss of a trained stand-in."""
+        return self.validation("deepseek", model)
+
     @property
     def theory_folder(self) -> str:
         """Folder of the tables of the idealised model."""

@@ -21,6 +21,7 @@ import psutil
 from weakspots.errors import UserError
 from weakspots.files import markdown, statuses, tables
 from weakspots.files.atomic import writing
+from weakspots.files.validation import NOT_LEARNT
 from weakspots.workflow.layout import Layout
 from weakspots.workflow.provenance import git_commit
 
@@ -94,6 +95,9 @@ def _lines(layout: Layout, stages: list[StageTime], verdicts: pd.DataFrame | Non
         return
     whole = verdicts[verdicts["model"].isna()]
     yield statuses.tally(whole["status"])
+    parts = verdicts[verdicts["model"].notna()]
+    if stuck := list(parts.loc[parts["value"].str.startswith(NOT_LEARNT), "model"].unique()):
+        yield from ("", f"Models that have {NOT_LEARNT} and are no evidence: {len(stuck)} ({', '.join(stuck)}).")
     for status, text in statuses.COUNTED.items():
         chosen = whole[whole["status"] == status]
         if len(chosen):

@@ -32,7 +32,7 @@ def _clean(results: Results) -> dict[str, np.ndarray]:
 
 def _parts(results: Results, measure: Callable[[str], Verdict]) -> tuple[Verdict, ...]:
     """One part for each cycled model."""
-    rows = {model: row for model, row in results.models.items() if results.cycles.get(model)}
+    rows = {model: row for model, row in results.models.items() if model in results.cycles}
     return parts(rows, _clean(results), measure, "no lookup table", results.cycling_padding)
 
 

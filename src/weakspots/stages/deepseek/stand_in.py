@@ -15,10 +15,9 @@ from weakspots.workflow.stage_dependencies import stage_digest, stand_in_setting
 def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
     """Train a stand-in: a tiny model of DeepSeek's architecture; a killed run continues from its last checkpoint."""
     from weakspots.deepseek import standin
-    from weakspots.files import tables
+    from weakspots.files import tables, validation
     from weakspots.files.atomic import building
     from weakspots.files.hashes import config_hash
-    from weakspots.training import loop
     from weakspots.workflow.provenance import provenance
     from weakspots.workflow.tracking import start_job
 
@@ -37,5 +36,5 @@ def run(arguments: argparse.Namespace, config: Config, layout: Layout) -> None:
         with building(output, key) as folder, job.curve(over="tokens") as publish:
             result = standin.train(settings.stand_in, shape, corpus, shards, folder, config.device, publish)
             tables.write(result["training"], folder / "training.parquet", "training", origin)
-            loop.write_validation(folder / "validation.json", result["validation"])
+            validation.write(folder / "validation.json", result["validation"].to_dict("records")[0])
         job.log_artifacts(output)
