@@ -20,13 +20,19 @@ def judge(results: Results, evidence: Results, claim: Claim) -> Verdict:
     """
     verdict = claim.measure(evidence)
     left_out = _left_out(results, claim)
+    named = list(
+        dict.fromkeys(
+            part.model
+            for part in verdict.parts
+            if part.status == Status.NOT_RUN and part.model is not None and part.model in left_out
+        )
+    )
     parts = tuple(
         replace(part, value=str(left_out[part.model]))
-        if part.status == Status.NOT_RUN and part.model in left_out
+        if part.status == Status.NOT_RUN and part.model in named
         else part
         for part in verdict.parts
     )
-    named = dict.fromkeys(part.model for part in parts if part.status == Status.NOT_RUN and part.model in left_out)
     value = f"{verdict.value}; {NOT_LEARNT}: {', '.join(named)}" if named else verdict.value
     return replace(verdict, value=value, parts=parts)
 

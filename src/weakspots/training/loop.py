@@ -175,9 +175,9 @@ def run(
     found = Validation(validation["loss"], training.learnt_below)
     level = logging.WARNING if found.learnt is False else logging.INFO
     _log.log(level, "done: validation loss %.4f%s", found.loss, f" ({found})" if str(found) else "")
-    validation |= {"learnt_below": found.learnt_below, "learnt": found.learnt}
+    row = {**validation, "learnt_below": found.learnt_below, "learnt": found.learnt}
     gates = pd.DataFrame(record.gates, columns=["step", *gate_statistics.COLUMNS])
-    return {"training": pd.DataFrame(record.rows), "gates": gates, "validation": pd.DataFrame([validation])}
+    return {"training": pd.DataFrame(record.rows), "gates": gates, "validation": pd.DataFrame([row])}
 
 
 def accelerator_for(device: str, precision: str) -> Accelerator:
