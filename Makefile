@@ -3,7 +3,7 @@
 #   make test                    everything that CI checks
 #   make lint                    its first part, under a minute: formats, ruff, spelling, types, the workflow's rules
 #   make train | lookup | knockout | cycling | deepseek | theory | figure_1 ... figure_6 | tables | claims | explorer    one of them
-#   make bench                   the measured ratios of the README
+#   make bench                   the measured ratios of docs/performance.md
 #   make variants                three whole runs: seeds as shipped, others, another rounding; the same verdicts? (90 min)
 #   make test-slurm              a Slurm of two nodes on this machine, and models trained on it; needs root on Debian
 #   make gpu-check               on a GPU: the kernels' tests compiled, in bfloat16 too, then their speed
