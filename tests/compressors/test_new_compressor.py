@@ -17,7 +17,7 @@ import yaml
 from weakspots import config
 from weakspots.workflow.layout import Layout
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/extending.md").read_text().partition("## A row: a new compressor")[2].partition("\n## ")[0]
 SOURCE = re.search(r"```python\n(.*?)```", GUIDE, re.S)[1]
 ROW = yaml.safe_load(re.search(r"```yaml\n(.*?)```", GUIDE, re.S)[1])["models"]
