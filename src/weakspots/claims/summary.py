@@ -14,8 +14,8 @@ from weakspots.claims import catalogue
 from weakspots.claims.deepseek.stand_ins import ONLY_STAND_IN
 from weakspots.files.statuses import Status
 
-NAME, MEASURED, PUBLISHED = 38, 40, 26
-"""The most characters in a column: with the verdict and three gaps of two, a line has at most 120."""
+NAME, MEASURED, PUBLISHED = 34, 44, 22
+"""The most characters in a column: with the verdict and the bars of Markdown, a line has at most 120."""
 CUT = " …"
 
 
@@ -31,11 +31,13 @@ class Line(NamedTuple):
 
 
 def lines(frame: pd.DataFrame) -> list[Line]:
-    """One line per claim of a table of kind "claims", in its order."""
-    return [
+    """One line per claim of a table of kind "claims", by section."""
+    found = [
         Line(row["section"], row["claim"], name(row["claim"]), row["status"], measured(row), published(row["claim"]))
         for _, row in frame[frame["model"].isna()].iterrows()
     ]
+    sections = list(dict.fromkeys(line.section for line in found))
+    return sorted(found, key=lambda line: sections.index(line.section))
 
 
 def name(claim: str) -> str:
@@ -63,7 +65,7 @@ def brief(text: str, width: int) -> str:
     text = re.sub(r" \([^()]*\)", "", text)
     if len(text) <= width:
         return text
-    for boundary in (r"; |, ", r" "):
+    for boundary in (r"; |, ", r"(?<! of)(?<! to)(?<! in) (?!of |to |%)"):
         ends = [match.start() for match in re.finditer(boundary, text) if match.start() + len(CUT) <= width]
         if ends:
             return text[: ends[-1]] + CUT
