@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from weakspots.claims import catalogue
+from weakspots.claims import catalogue, summary
 from weakspots.claims.verdicts import Claim, Verdict
 from weakspots.files import markdown, statuses
 
@@ -25,12 +25,17 @@ def to_frame(judged: Iterable[tuple[Claim, Verdict]]) -> pd.DataFrame:
 
 
 def to_markdown(frame: pd.DataFrame) -> str:
-    """The table of `to_frame` for a reader: all verdicts first, then what each rests on."""
+    """The table of `to_frame` for a reader: all verdicts on one screen, then in full, then what each rests on."""
     whole = frame[frame["model"].isna()]
     lines = [
         "# Claims",
         "",
         statuses.tally(whole["status"]),
+        "",
+        *_short_table(frame),
+        "",
+        "## What each claim says and rests on",
+        "",
         "Accuracies are in percent, gaps (best minus worst position) in percentage points; n counts key–name mappings, "
         "each asked at every position, rankings where a claim is about the code completion, and runs or descents where "
         "it is about the theory. A stand-in is a tiny model trained here, none of DeepSeek's. The runs behind a "
@@ -70,6 +75,18 @@ def to_markdown(frame: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _short_table(frame: pd.DataFrame) -> list[str]:
+    """The screen of `summary.lines` as a Markdown table, with a row that names each section before its claims."""
+    rows: list[list[str | None]] = []
+    section = None
+    for line in summary.lines(frame):
+        if line.section != section:
+            section = line.section
+            rows.append([f"**{section}**", "", "", ""])
+        rows.append([line.name, line.status, line.measured, line.published])
+    return markdown.table(["claim", "verdict", "measured", "paper"], rows)
+
+
 def _published_and_links(claim: str) -> tuple[str | None, str | None]:
     """What the paper gives for a claim, and the figures and tables behind it as links from the page's own folder."""
     found = catalogue.find(claim)
@@ -81,17 +98,25 @@ def _published_and_links(claim: str) -> tuple[str | None, str | None]:
 
 
 def to_terminal(frame: pd.DataFrame) -> str:
-    """The verdicts of `to_frame` as plain text: one paragraph per claim, its verdict first."""
+    """The verdicts of `to_frame` as plain text: all on one screen, then one paragraph per claim, its verdict first."""
     whole = frame[frame["model"].isna()]
     width = max(map(len, statuses.COUNTED))
-    lines = []
+    screen: list[str] = []
+    section = None
+    for line in summary.lines(frame):
+        if line.section != section:
+            section = line.section
+            screen.append(section)
+        name, measured = f"{line.name:<{summary.NAME}}", f"{line.measured:<{summary.MEASURED}}"
+        screen.append(f"  {line.status:<{width}}  {name}  {measured}  {line.published}")
+    details = []
     for section, rows in whole.groupby("section", sort=False):
-        lines += ["", section]
+        details += ["", section]
         for _, row in rows.iterrows():
             text = f"{row['claim']}: {row['value']}" + ("" if pd.isna(row["n"]) else f" (n = {_count(row['n'])})")
             start = f"  {row['status']:<{width}}  "
-            lines += textwrap.wrap(text, 110, initial_indent=start, subsequent_indent=" " * len(start))
-    return "\n".join(lines[1:])
+            details += textwrap.wrap(text, 110, initial_indent=start, subsequent_indent=" " * len(start))
+    return "\n".join([*screen, "", "In full:", *details])
 
 
 def _count(value: float) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from weakspots.analysis.results import Results
-from weakspots.claims import catalogue, kinds
+from weakspots.claims import catalogue, kinds, summary
 from weakspots.claims.kinds import Kind
 from weakspots.config import load
 from weakspots.config.deepseek import TESTS
@@ -33,6 +33,9 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
             {
                 "id": name,
                 "section": whole["section"],
+                "name": summary.name(name),
+                "measured_briefly": summary.measured(whole),
+                "published_briefly": summary.published(name),
                 "text": whole["text"],
                 **_verdict(whole),
                 "published": claim.published() if claim and claim.published else None,

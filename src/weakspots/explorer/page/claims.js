@@ -23,6 +23,22 @@ const claimsView = {
 function claimsBody(status) {
   const chosen = data.claims.filter((claim) => !status || claim.status === status);
   if (!chosen.length) return h("p", null, "No claim has this verdict.");
+  return [claimsScreen(chosen), h("h3", null, "In full"), claimsInFull(chosen)];
+}
+
+// One line per claim, the same words as in claims.md; its name leads to what it rests on below.
+function claimsScreen(all) {
+  const sections = [...new Set(all.map((claim) => claim.section))];
+  const chosen = sections.flatMap((section) => all.filter((claim) => claim.section === section));
+  const rows = chosen.flatMap((claim, at) => [
+    claim.section !== chosen[at - 1]?.section && h("tr", null, h("th", { colspan: 4, scope: "colgroup" }, claim.section)),
+    h("tr", null, h("td", null, verdict(claim.status)), h("td", null, h("a", { href: `#claim-${claim.id}`, onclick: (event) => { event.preventDefault(); document.getElementById(`claim-${claim.id}`).scrollIntoView(); } }, claim.name)), h("td", null, claim.measured_briefly), h("td", null, claim.published_briefly)),
+  ].filter(Boolean));
+  const head = ["verdict", "claim", "measured", "paper"].map((name) => h("th", { scope: "col" }, name));
+  return h("div", { class: "scroll" }, h("table", { class: "screen" }, h("caption", { class: "sr" }, "All claims at a glance"), h("thead", null, h("tr", null, head)), h("tbody", null, rows)));
+}
+
+function claimsInFull(chosen) {
   return chosen.map((claim, at) => [claim.section !== chosen[at - 1]?.section && h("h3", null, claim.section), claimArticle(claim)]);
 }
 
