@@ -55,6 +55,7 @@ def _eight_heads_help(results: Results) -> Verdict:
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "eight-heads-help",
+        "Eight heads help",
         SECTION,
         f"With 8 KV heads the mean is at least {REACHED} %.",
         _eight_heads_help,

@@ -67,7 +67,7 @@ def test_three_heads_must_lose_few_phases(heads, status):
     losses = {(layer, 0): [40.0] * 8 for layer in range(4)}
     losses |= {(layer, 0): [0.0, 0, 80, 60, 0, 0, 0, 0] for layer in range(heads)}
     whole = verdict(KNOCKOUTS[1], planted_mechanism({"w8s8-1kv": model_row()}, 4, losses={"w8s8-1kv": losses}))
-    assert whole.status == status and whole.value == f"{heads} such heads in 1 of 1 models: w8s8-1kv {heads}"
+    assert whole.status == status and whole.value == f"{heads} such heads in 1 of 1 models; in w8s8-1kv {heads}"
     assert whole.parts[0].value.count("phases 2, 3: ") == heads
     assert 30 < whole.parts[0].low < whole.parts[0].high
 

@@ -107,8 +107,8 @@ def test_a_section_reruns_the_stages_that_read_it(
     ("file", "expected"),
     [
         ("lookup/prompts.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
-        ("mechanism/sweep.py", {"lookup_model", *OF_LOOKUPS}),
-        ("trained.py", {"lookup_model", "cycling_model", *OF_LOOKUPS}),
+        ("mechanism/all_knockouts.py", {"lookup_model", *OF_LOOKUPS}),
+        ("model/loading.py", {"lookup_model", "cycling_model", *OF_LOOKUPS, *OF_STAND_INS}),
         ("deepseek/standin.py", {"stand_in", *OF_STAND_INS}),
         ("deepseek/needle.py", OF_STAND_INS),
         ("serving/store.py", {"needle_model", *OF_NEEDLES}),
@@ -118,10 +118,13 @@ def test_a_section_reruns_the_stages_that_read_it(
         ("figures/figure_2.py", {"figure_2", "explorer"}),
         ("figures/figure_1_layers.py", {"figure_1", "explorer"}),
         ("figures/needle_table.py", {"tables"}),
-        ("tracking.py", set()),
-        ("cli.py", set()),
+        ("workflow/tracking.py", set()),
+        ("cli/main.py", set()),
         ("training/loop.py", {"train_model", "lookup_model", "cycling_model", "stand_in", *OF_STAND_INS, *OF_MODELS}),
-        ("transformer.py", {"train_model", "lookup_model", "cycling_model", "stand_in", *OF_STAND_INS, *OF_MODELS}),
+        (
+            "model/transformer.py",
+            {"train_model", "lookup_model", "cycling_model", "stand_in", *OF_STAND_INS, *OF_MODELS},
+        ),
     ],
 )
 def test_an_edit_reruns_the_stages_that_import_the_file(project: Project, file: str, expected: set[str]) -> None:
@@ -130,7 +133,16 @@ def test_an_edit_reruns_the_stages_that_import_the_file(project: Project, file: 
     assert rules(project.jobs(*SMOKE)) == expected
 
 
-@pytest.mark.parametrize("file", ["statistics.py", "tables.py", "results.py", "theory/columns.py", "workflow.py"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "statistics.py",
+        "files/tables.py",
+        "analysis/results.py",
+        "files/theory_columns.py",
+        "workflow/stage_dependencies.py",
+    ],
+)
 def test_what_only_readers_of_results_import_repeats_no_model_and_no_lookup(project: Project, file: str) -> None:
     path = project.folder / "src/weakspots" / file
     path.write_text(path.read_text() + "\n# edited\n")

@@ -1,6 +1,6 @@
 """All verdicts on one screen: a short name, the verdict, what was measured and what the paper gives, in a few words.
 
-Nothing is written for it: the name is the claim's id in words, and both texts are the first clauses of the full ones.
+The name is the claim's title. Both texts are the first clauses of the full ones, so no number is written for the table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weakspots.claims import catalogue
 from weakspots.claims.deepseek.stand_ins import ONLY_STAND_IN
 from weakspots.files.statuses import Status
 
-NAME, MEASURED, PUBLISHED = 34, 44, 22
+NAME, MEASURED, PUBLISHED = 31, 47, 30
 """The most characters in a column: with the verdict and the bars of Markdown, a line has at most 120."""
 CUT = " …"
 
@@ -33,17 +33,17 @@ class Line(NamedTuple):
 def lines(frame: pd.DataFrame) -> list[Line]:
     """One line per claim of a table of kind "claims", by section."""
     found = [
-        Line(row["section"], row["claim"], name(row["claim"]), row["status"], measured(row), published(row["claim"]))
+        Line(row["section"], row["claim"], title(row["claim"]), row["status"], measured(row), published(row["claim"]))
         for _, row in frame[frame["model"].isna()].iterrows()
     ]
     sections = list(dict.fromkeys(line.section for line in found))
     return sorted(found, key=lambda line: sections.index(line.section))
 
 
-def name(claim: str) -> str:
-    """The id of a claim in words."""
-    words = claim.replace("-", " ")
-    return brief(words[:1].upper() + words[1:], NAME)
+def title(claim: str) -> str:
+    """The title of a claim; its id where a table of another version knows a claim that is not here."""
+    found = catalogue.find(claim)
+    return brief(found.title if found else claim, NAME)
 
 
 def measured(row: pd.Series) -> str:
@@ -55,7 +55,7 @@ def measured(row: pd.Series) -> str:
 def published(claim: str) -> str:
     """The first clauses of what the paper gives for a claim; a dash where it gives nothing."""
     found = catalogue.find(claim)
-    return brief(found.published(), PUBLISHED) if found and found.published else "–"
+    return brief(found.published().split("; ")[0], PUBLISHED) if found and found.published else "–"
 
 
 def brief(text: str, width: int) -> str:

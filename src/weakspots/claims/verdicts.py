@@ -43,10 +43,13 @@ class Verdict:
 class Claim:
     """One claim of the paper: what it says, where, how it is measured, by which kind of result.
 
-    `published` words what the paper gives for it, from its numbers where it has any; None where it gives nothing.
+    `title` names it in a few words, for a table of all of them; one that begins with an ellipsis goes on from the title
+    above it. `published` words what the paper gives for it, from its numbers where it has any, with the most telling
+    number in the first clause; None where it gives nothing.
     """
 
     id: str
+    title: str
     section: str
     text: str
     measure: Callable[[Results], Verdict]

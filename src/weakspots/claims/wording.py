@@ -18,7 +18,7 @@ def spelled(number: int | Fraction) -> str:
 def by_model(counts: dict[str, int]) -> str:
     """The models that have any of what is counted, with how many, ready to follow a sentence."""
     named = ", ".join(f"{model} {count}" for model, count in counts.items() if count)
-    return f": {named}" if named else ""
+    return f"; in {named}" if named else ""
 
 
 def head_name(row: ModelRow, layer: int, head: int) -> str:

@@ -1,14 +1,11 @@
-"""From a row of `deepseek.models` to something that can be asked, and the tokenizer its prompts are made with."""
+"""From a row of `deepseek.models` to something that can be asked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
-
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.deepseek import tokenizer as tokenizers
 from weakspots.serving.answers import Answer, Backend, Prompt
 from weakspots.serving.checks import check
 from weakspots.serving.endpoint import Endpoint
@@ -17,11 +14,6 @@ from weakspots.serving.store import ask_all
 
 SAMPLE = 4
 """Prompts that a server is tried with before it is trusted."""
-
-
-def tokenizer_of(row: DeepseekModel, trained: str) -> PreTrainedTokenizerBase:
-    """The model's own tokenizer; `trained` is the folder of a stand-in. Raises UserError where it cannot be loaded."""
-    return tokenizers.load(row.tokenizer or row.folder or trained)
 
 
 def backend_of(row: DeepseekModel, trained: str, device: str, candidates: Sequence[int], batch_tokens: int) -> Backend:

@@ -16,8 +16,8 @@ import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from weakspots.config.deepseek import CodeCompletion, Deepseek
-from weakspots.deepseek.backends import ask, backend_of, tokenizer_of
-from weakspots.deepseek.tokenizer import encode, first_token
+from weakspots.deepseek.backends import ask, backend_of
+from weakspots.deepseek.tokenizer import encode, first_token, tokenizer_of
 from weakspots.errors import UserError
 from weakspots.serving.answers import Backend, rank_and_logprob
 

@@ -22,8 +22,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from weakspots.config import Deepseek
-from weakspots.deepseek.backends import tokenizer_of
 from weakspots.deepseek.needle import Prompts
+from weakspots.deepseek.tokenizer import tokenizer_of
 from weakspots.errors import UserError
 from weakspots.model.loading import load
 from weakspots.model_table import CLEAN

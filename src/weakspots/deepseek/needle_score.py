@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from weakspots.config import Deepseek
-from weakspots.deepseek.backends import ask, backend_of, tokenizer_of
+from weakspots.deepseek.backends import ask, backend_of
 from weakspots.deepseek.needle import Prompts
+from weakspots.deepseek.tokenizer import tokenizer_of
 from weakspots.serving.answers import Backend, is_correct, rank_and_logprob
 
 

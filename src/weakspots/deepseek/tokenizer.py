@@ -10,12 +10,18 @@ from pathlib import Path
 import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from weakspots.config.deepseek import DeepseekModel
 from weakspots.errors import UserError
 from weakspots.task.records import animals, names
 
 PACKAGE = "package:"
 SPACES = ("Ġ", "▁", " ", "")
 """How vocabularies write the space before a word; the last is that of tokenizers that split at spaces."""
+
+
+def tokenizer_of(row: DeepseekModel, trained: str) -> PreTrainedTokenizerBase:
+    """The model's own tokenizer; `trained` is the folder of a stand-in. Raises UserError where it cannot be loaded."""
+    return load(row.tokenizer or row.folder or trained)
 
 
 def load(place: str) -> PreTrainedTokenizerBase:

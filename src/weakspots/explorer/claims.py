@@ -33,7 +33,7 @@ def read(results: Results, layout: Layout) -> list[dict] | None:
             {
                 "id": name,
                 "section": whole["section"],
-                "name": summary.name(name),
+                "name": summary.title(name),
                 "measured_briefly": summary.measured(whole),
                 "published_briefly": summary.published(name),
                 "text": whole["text"],

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from weakspots import statistics
 from weakspots.analysis import phase_losses
@@ -23,7 +22,8 @@ def measure(results: Results) -> pd.DataFrame:
 
     Columns model, label, kv_heads, stride (0: full attention), padding, layer, head, period (that of the phases: the
     stride, or the lookup's modulus where positions are not folded), folded, phase, clean, knocked (accuracies in
-    percent), change (percent of the clean accuracy; missing where that is 0), n (prompts per phase).
+    percent), change (percent of the clean accuracy; missing where that is 0), judged (whether the clean accuracy
+    reaches `phase_losses.RETRIEVABLE`), n (prompts per phase).
     """
     parts = []
     for model, padding in knocked_out(results):
@@ -50,6 +50,7 @@ def measure(results: Results) -> pd.DataFrame:
                 "clean": np.tile(statistics.fold(before, period), len(heads)),
                 "knocked": statistics.fold(after, period).ravel(),
                 "change": phase_losses.change(before, after, period).ravel(),
+                "judged": np.tile(phase_losses.retrievable(before, period), len(heads)),
                 "n": len(clean) * modulus // period,
             }
             parts.append(pd.DataFrame(about | measured))
@@ -116,12 +117,17 @@ def _draw_model(figure: Figure, block: _Block, paddings: list[str], left: float,
     run, width = block.run, block.width - _LEFT - _GAP
     folded, period, stride = bool(run["folded"].iloc[0]), int(run["period"].iloc[0]), int(run["stride"].iloc[0])
     panels.name_run(figure, block.name, left + _LEFT + width / 2, top + block.above - 0.15)
-    values = run.pivot(index=["layer", "head"], columns=["padding", "phase"], values="change")
     every = pd.MultiIndex.from_product([paddings, range(period)])
-    values = values.reindex(columns=every).to_numpy().reshape(len(values), len(paddings), period)
+    cells = run.pivot(index=["layer", "head"], columns=["padding", "phase"], values=["change", "judged"])
+    shape = len(cells), len(paddings), period
+    values = cells["change"].reindex(columns=every).to_numpy(float).reshape(shape)
+    # what has not been run is undefined, and not hatched
+    judged = cells["judged"].reindex(columns=every, fill_value=True).to_numpy(bool).reshape(shape)
     axes = panels.inches(figure, left + _LEFT, top + block.above, width, block.map)
     maps = [
-        panels.Map(values[:, number], panels.CHANGE, _PADDINGS[padding], style.PADDING_COLOURS[padding])
+        panels.Map(
+            values[:, number], panels.CHANGE, _PADDINGS[padding], style.PADDING_COLOURS[padding], judged[:, number]
+        )
         for number, padding in enumerate(paddings)
     ]
     layers = run[["layer", "head"]].drop_duplicates().sort_values(["layer", "head"])["layer"].to_list()
@@ -140,8 +146,4 @@ def _add_heading(figure: Figure, table: pd.DataFrame, folded: bool) -> None:
         f"{once if folded else 'dashed lines are period borders'}. n = {panels.counted(table['n'])} prompts per cell.",
     )
     panels.colour_bar(figure, panels.CHANGE, (panels.WIDTH / 2 - 2.0, 0.74))
-    swatch = Patch(facecolor=panels.UNDEFINED_COLOUR, edgecolor="0.5", linewidth=0.5)
-    figure.legend(
-        [swatch], ["undefined: clean accuracy is 0"], loc="center left", frameon=False, fontsize=8,
-        bbox_to_anchor=((panels.WIDTH / 2 + 0.3) / panels.WIDTH, 1 - 0.76 / figure.get_figheight()),
-    )  # fmt: skip
+    panels.not_judged(figure, panels.WIDTH / 2 + 0.3, 0.76)

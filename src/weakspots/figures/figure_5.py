@@ -30,7 +30,8 @@ def measure(results: Results) -> pd.DataFrame:
     Columns model, label, window (W), stride (S), step (of the gates: the last checkpoint), layer, head, phase, static
     (effective number of phases of the key gate, from 1 to S), key, value (preferences, 1 = uniform share; the value's
     is that of the next phase, and missing where one gate serves both), change (knockout, percent of clean accuracy;
-    missing where that is 0), n (prompts per phase).
+    missing where that is 0), judged (whether the clean accuracy reaches `phase_losses.RETRIEVABLE`), n (prompts per
+    phase).
     Raises UserError if there is no such run.
     """
     parts = []
@@ -50,7 +51,9 @@ def measure(results: Results) -> pd.DataFrame:
             if place[1] != WHOLE_LAYER
             for phase, change in enumerate(_change(clean, outcomes, row.stride))
         }
+        judged = phase_losses.retrievable(statistics.profile(clean), row.stride)
         table = table.assign(static=static, change=pd.Series(changes), n=clean.size // row.stride).reset_index()
+        table["judged"] = judged[table["phase"]]
         about = {"model": model, "label": results.label(model), "window": row.window, "stride": row.stride}
         parts.append(table.assign(**about, step=last["step"].iloc[0]))
     if not parts:
@@ -71,6 +74,7 @@ def measure(results: Results) -> pd.DataFrame:
         "key",
         "value",
         "change",
+        "judged",
     ]
     return pd.concat(parts, ignore_index=True)[[*columns, "n"]]
 
@@ -127,12 +131,13 @@ def _draw_model(figure: Figure, run: pd.DataFrame, inside: tuple[float, float, f
     stride = int(run["stride"].iloc[0])
     ordered = run.sort_values(["layer", "head", "phase"])
     heads = ordered[ordered["phase"] == 0]
+    judged = ordered["judged"].to_numpy(bool).reshape(-1, stride)
     key, value, change = (ordered[name].to_numpy().reshape(-1, stride) for name in ("key", "value", "change"))
     tied = np.isnan(value).all()
     maps = [
         panels.Map(key, panels.PREFERENCE, "key and value gate" if tied else "key gate"),
         *([] if tied else [panels.Map(value, panels.PREFERENCE, "value gate")]),
-        panels.Map(change, panels.CHANGE, "knockout"),
+        panels.Map(change, panels.CHANGE, "knockout", judged=judged),
     ]
     axes = panels.inches(figure, *inside, height)
     panels.draw_maps(axes, maps, heads["layer"].to_list())
@@ -177,5 +182,6 @@ def _add_heading(figure: Figure, table: pd.DataFrame) -> None:
         "Value gates are moved back by one phase. "
         f"Knockouts: prefix padding, n = {panels.counted(table['n'])} prompts per cell.",
     )
-    panels.colour_bar(figure, panels.PREFERENCE, (panels.WIDTH / 2 - 2.5, 0.76))
-    panels.colour_bar(figure, panels.CHANGE, (panels.WIDTH / 2 + 0.4, 0.76))
+    panels.colour_bar(figure, panels.PREFERENCE, (0.3, 0.76))
+    panels.colour_bar(figure, panels.CHANGE, (2.7, 0.76))
+    panels.not_judged(figure, 5.0, 0.78)

@@ -15,10 +15,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
+
+from weakspots.analysis.phase_losses import RETRIEVABLE
 
 WIDTH = 7.1
 UNDEFINED_COLOUR = "0.78"
+
+NOT_JUDGED: dict[str, Any] = {"facecolor": "0.93", "edgecolor": "0.6", "hatch": "//////", "linewidth": 0}
+"""How a cell is drawn at which the whole model answers too little for a loss to mean anything."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ CHANGE = Scale(
     ("−100", "−50", "0", "+50", "+100"),
     "accuracy change, % of clean accuracy",
 )
-"""Knockouts: red is accuracy lost, blue gained, clipped at ±100 %; grey where there is nothing to lose."""
+"""Knockouts: red is accuracy lost, blue gained, clipped at ±100 %."""
 
 PREFERENCE = Scale(
     mpl.colormaps["BuGn"].with_extremes(bad=UNDEFINED_COLOUR),
@@ -53,12 +58,16 @@ PREFERENCE = Scale(
 
 @dataclass(frozen=True)
 class Map:
-    """One of the maps that lie side by side: `values` [KV heads, phases], and what stands above it in which colour."""
+    """One of the maps that lie side by side: `values` [KV heads, phases], and what stands above it in which colour.
+
+    Cells that are not `judged` (same shape; None: all are) are hatched, whatever their value.
+    """
 
     values: np.ndarray
     scale: Scale
     title: str
     colour: str = "0.15"
+    judged: np.ndarray | None = None
 
 
 def draw_maps(axes: Axes, maps: Sequence[Map], layers: Sequence[int], period: int = 0, gap: float = 0.14) -> None:
@@ -75,6 +84,8 @@ def draw_maps(axes: Axes, maps: Sequence[Map], layers: Sequence[int], period: in
             np.ma.masked_invalid(drawn.values), cmap=drawn.scale.colours, norm=drawn.scale.norm, aspect="auto",
             interpolation="nearest", extent=(start - 0.5, start + columns - 0.5, rows - 0.5, -0.5),
         )  # fmt: skip
+        if drawn.judged is not None:
+            _hatch(axes, drawn.judged, start)
         frame = Rectangle((start - 0.5, -0.5), columns, rows, fill=False, edgecolor="0.5", linewidth=0.6, clip_on=False)
         axes.add_patch(frame)
         axes.annotate(
@@ -95,6 +106,14 @@ def draw_maps(axes: Axes, maps: Sequence[Map], layers: Sequence[int], period: in
     tick_layers(axes, layers)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=2, width=0.6, pad=1.5, labelsize=7)
+
+
+def _hatch(axes: Axes, judged: np.ndarray, start: float) -> None:
+    """Covers the cells of a map that are not judged; cells below each other share a rectangle."""
+    for column, ends in enumerate(np.diff(~judged.T, axis=1, prepend=False, append=False)):
+        borders = np.flatnonzero(ends)
+        for top, bottom in zip(borders[::2], borders[1::2], strict=True):
+            axes.add_patch(Rectangle((start + column - 0.5, top - 0.5), 1, bottom - top, **NOT_JUDGED))
 
 
 def _cross(axes: Axes, heights: np.ndarray, starts: np.ndarray, columns: int, **options: Any) -> None:
@@ -130,6 +149,15 @@ def colour_bar(figure: Figure, scale: Scale, place: tuple[float, float], width: 
     bar.ax.tick_params(length=2, pad=1.5, labelsize=7)
     bar.outline.set(linewidth=0.5, edgecolor="0.5")
     axes.set_title(scale.label, fontsize=8, fontweight="normal", pad=3)
+
+
+def not_judged(figure: Figure, left: float, middle: float) -> None:
+    """The legend of hatched cells; its left end and middle are inches from the figure's left upper corner."""
+    figure.legend(
+        [Patch(**NOT_JUDGED)], [f"not judged: the model answers\nless than {RETRIEVABLE:.0f} % there"],
+        loc="center left", frameon=False, fontsize=8,
+        bbox_to_anchor=(left / WIDTH, 1 - middle / figure.get_figheight()),
+    )  # fmt: skip
 
 
 def sheet(height: float) -> Figure:

@@ -59,16 +59,17 @@ def _completion_control_is_steady(results: Results) -> Verdict:
 
 
 def _published_following() -> str:
-    return "; ".join(f"{model}: {share} rankings follow" for model, share in paper_numbers.following().items())
+    return "; ".join(f"{share} rankings follow ({model})" for model, share in paper_numbers.following().items())
 
 
 def _published_control() -> str:
-    return "; ".join(f"{model}: 32 on top on {share} inputs" for model, share in paper_numbers.second_on_top().items())
+    return "; ".join(f"32 on top on {share} ({model})" for model, share in paper_numbers.second_on_top().items())
 
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "completion-flips-with-the-stride",
+        "Completion flips with the stride",
         SECTION,
         f"The completion flips with the stride, a period of {spelled(rankings.PERIOD)}: at least {FOLLOWS} of "
         "DeepSeek-V4-Flash-Base's rankings of `8` and `32` follow it, over all fillers and lengths (`8` on top at two "
@@ -79,6 +80,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "completion-without-compression-is-steady",
+        "Completion steady without it",
         SECTION,
         f"A model without compression keeps to `8`: `32` is on top after at most {CONTROL} of the same inputs.",
         _completion_control_is_steady,

@@ -61,12 +61,13 @@ def _published_layers(model: str) -> str:
 def _published() -> str:
     lost = {layer: int(change.argmin()) for layer, change in paper_numbers.layer_knockout("flash-base").items()}
     parts = [f"layer {layer}: residues {worst % 4} and {worst % 4 + 4}" for layer, worst in lost.items()]
-    return f"flash-base, where most is lost: {'; '.join(parts)}"
+    return f"{len(lost)} layers, period four; flash-base, where most is lost: {'; '.join(parts)}"
 
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "layer-losses-repeat-with-the-stride",
+        "Layer losses repeat",
         "Phase specialization: knockouts",
         "Losses of layer knockouts repeat with the stride: of the layers whose losses lie at least "
         f"{UNEVEN} % of the clean accuracy apart (residues with a clean accuracy of at least "

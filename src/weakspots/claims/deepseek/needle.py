@@ -117,12 +117,15 @@ def _published_improvement(model: str) -> str:
 
 def _published_of(models: Iterable[str]) -> str:
     found = {model: shown for model in models if (shown := _published(model)) is not None}
-    return "; ".join(f"{model}: mean {mean:.1f}, gap {gap:.1f}" for model, (mean, gap) in found.items())
+    gaps = [gap for _, gap in found.values()]
+    listed = "; ".join(f"{model}: mean {mean:.1f}, gap {gap:.1f}" for model, (mean, gap) in found.items())
+    return f"gaps {min(gaps):.1f} to {max(gaps):.1f}; {listed}"
 
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "needle-repeats-with-the-stride",
+        "Needle repeats with the stride",
         SECTION,
         "DeepSeek's needle accuracy repeats with the stride of its compressed sparse attention: that of most "
         "compressed models, beyond the noise, and of none beyond the noise with another dominant period.",
@@ -132,6 +135,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "post-training-keeps-the-period",
+        "Post-training keeps the period",
         SECTION,
         "Post-training raises accuracy and narrows the gap, and it keeps the period: the mean of every post-trained "
         "model lies above that of the checkpoint it comes from, with its interval, its gap is smaller, and it repeats "
@@ -142,6 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "needle-without-compression-is-flat",
+        "Needle flat without compression",
         SECTION,
         f"Without compression the residue does not matter: every model without it that answers at least "
         f"{phase_losses.RETRIEVABLE:.0f} % has a gap within the noise, or one of at most {FLAT_GAP} points that "

@@ -67,25 +67,27 @@ def published_runs(padding: str = "prefix", chosen: Callable[[str, dict], bool] 
 def _published_flatness() -> str:
     table, models = paper_numbers.summary(), paper_numbers.models()
     full = table[table["model"].map(lambda model: models[model]["stride"] is None)]
-    return "; ".join(f"{row.model} gap {row.gap:.1f}" for row in full.itertuples())
+    listed = ", ".join(f"{row.model} {row.gap:.1f}" for row in full.itertuples())
+    return f"gaps {full['gap'].min():.1f} to {full['gap'].max():.1f}; {listed}"
 
 
 def _published_repetition(padding: str = "prefix", chosen: Callable[[str, dict], bool] = lambda *_: True) -> str:
     rows = published_runs(padding, chosen)
     low, high = rows["gap"].min(), rows["gap"].max()
-    gaps = f"gap {low:.1f} points" if len(rows) == 1 else f"gaps of {len(rows)} runs {low:.1f} to {high:.1f} points"
+    gaps = f"gap {low:.1f} points" if len(rows) == 1 else f"gaps of {low:.1f} to {high:.1f} points"
     repeats = [
         statistics.dominant_period(curve) == paper_numbers.models()[model]["stride"]
         for model in rows["model"]
         if (curve := paper_numbers.profile(model, padding)) is not None
     ]
-    return f"{gaps}; the stride is the dominant period of {sum(repeats)} of {len(rows)} published curves"
+    return f"{sum(repeats)} of {len(rows)} curves repeat; {gaps}"
 
 
 _REPEATS = "most of them beyond the noise, and none beyond the noise with another dominant period"
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "full-attention-is-flat",
+        "Full attention is flat",
         SECTION,
         f"Full attention is flat: in every run the gap is at most {FLAT_GAP} points or within the noise.",
         _full_attention_is_flat,
@@ -94,6 +96,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "accuracy-repeats-with-the-stride",
+        "Accuracy repeats with the stride",
         SECTION,
         f"Each compressed model's accuracy repeats with its stride (prefix padding): {_REPEATS}.",
         _repeats(compressed),
@@ -102,6 +105,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "without-rope",
+        "… without RoPE",
         SECTION,
         f"It persists without RoPE: such runs repeat with their stride, {_REPEATS}.",
         _repeats(lambda row: row.rope_fraction == 0),
@@ -110,6 +114,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "with-uniform-averaging",
+        "… with uniform averaging",
         SECTION,
         f"It persists with uniform averaging instead of gates: such runs repeat with their stride, {_REPEATS}.",
         _repeats(lambda row: row.gate_kind == "uniform"),
@@ -118,6 +123,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "with-overlapping-windows",
+        "… with overlapping windows",
         SECTION,
         f"It persists with overlapping windows (S < W), whose period is S and not W: {_REPEATS}.",
         _repeats(lambda row: row.stride < row.window),
@@ -126,6 +132,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "under-in-sequence-padding",
+        "… under in-sequence padding",
         SECTION,
         f"It persists where distractors do not move in lockstep with the target (in-sequence padding): {_REPEATS}.",
         _repeats(compressed, "in_sequence"),

@@ -111,8 +111,8 @@ def _published_means() -> str:
     table = paper_numbers.summary().set_index(["model", "padding"])
     ours, full = table.loc[("w8s8-8kv", "prefix")], table.loc[("full-8kv", "prefix")]
     return (
-        f"w8s8-8kv beside full-8kv: mean {ours['mean']:.1f} and {full['mean']:.1f}, "
-        f"worst {ours['worst']:.1f} and {full['worst']:.1f}"
+        f"mean {ours['mean'] - full['mean']:+.1f}, worst {ours['worst'] - full['worst']:+.1f}; w8s8-8kv beside "
+        f"full-8kv, mean {ours['mean']:.1f} and {full['mean']:.1f}, worst {ours['worst']:.1f} and {full['worst']:.1f}"
     )
 
 
@@ -124,13 +124,13 @@ def _published_folded(model: str) -> np.ndarray:
 
 def _published_interior() -> str:
     folded = _published_folded("w8s8-1kv")
-    return f"w8s8-1kv: interior phases spread by {np.ptp(folded[:-1]):.1f} of {np.ptp(folded):.1f} points"
+    return f"{np.ptp(folded[:-1]):.1f} of {np.ptp(folded):.1f} points; w8s8-1kv, by how much interior phases spread"
 
 
 def _published_weakest() -> str:
     folded = [_published_folded(model) for model in published_runs()["model"]]
     boundary = [int(profile.argmin()) == len(profile) - 1 for profile in folded]
-    return f"weakest at S-1 in {sum(boundary)} of {len(boundary)} runs"
+    return f"{sum(boundary)} of {len(boundary)} runs; weakest at S-1"
 
 
 def _published_seeds() -> str:
@@ -141,6 +141,7 @@ def _published_seeds() -> str:
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "a-good-mean-hides-a-weak-position",
+        "A good mean hides a weak spot",
         SECTION,
         "A mean close to full attention's can hide a weak position: some compressed run has a mean no more than "
         f"{CLOSE} points below full attention with as many KV heads, and a worst position at least {FAR} points "
@@ -151,6 +152,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "interior-phases-differ-too",
+        "Interior phases differ too",
         "Discussion",
         "The boundary phase is not the only weak one: in most compressed runs beyond the noise, the interior "
         f"phases 0..S-2 alone spread beyond the noise and by at least {spelled(INTERIOR)} of the whole gap (paper: "
@@ -161,6 +163,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "the-boundary-phase-is-usually-weakest",
+        "The boundary is usually weakest",
         "Discussion",
         "The boundary phase S-1 is usually, not always, the weakest: in most compressed runs beyond the noise.",
         lambda results: _without_flat(results, _weakest_phase, "runs are weakest at the boundary phase"),
@@ -169,6 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "seeds-agree",
+        "Seeds agree",
         SECTION,
         f"It is no accident of one seed: at least {spelled(AGREE)} of {spelled(SEEDS)} seeds of W8/S8 · 1 KV have a "
         f"gap of at least {SEED_GAP} points.",

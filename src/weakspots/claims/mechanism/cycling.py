@@ -59,7 +59,7 @@ def _moves_the_pattern(results: Results) -> Verdict:
         _MISSING,
         lambda: np.median(found) >= max(LOWEST, np.median(levelled)),
         lambda: (
-            f"median {np.median(found):.2f} of {len(found)} cycles of {len(runs)} models, from {min(found):.2f} to "
+            f"median R² {np.median(found):.2f}; of {len(found)} cycles of {len(runs)} models, from {min(found):.2f} to "
             f"{max(found):.2f}; it would be {np.median(levelled):.2f} if cycles levelled all phases"
         ),
     )
@@ -90,7 +90,7 @@ def _leaves_the_boundary(results: Results) -> Verdict:
         _parts(results, measure),
         _MISSING,
         lambda: sum(stays) > len(stays) / 2,
-        lambda: f"closer to the uncycled accuracy in {sum(stays)} of {len(stays)} such cycles",
+        lambda: f"{sum(stays)} of {len(stays)} such cycles are closer to the uncycled accuracy",
     )
 
 
@@ -134,18 +134,19 @@ def _published(measure: str) -> np.ndarray:
 
 def _published_r_squared() -> str:
     values = _published("r2_excluding_boundary")
-    return f"R² {values.min():.2f} to {values.max():.2f}, median {np.median(values):.2f} of {len(values)} cycles"
+    return f"median R² {np.median(values):.2f}; {values.min():.2f} to {values.max():.2f} in {len(values)} cycles"
 
 
 def _published_cost() -> str:
     values = _published("mean_accuracy_change_pp")
-    return f"the mean changes by {values.min():.1f} to {values.max():.1f} points in {len(values)} cycles"
+    return f"{values.min():.1f} to {values.max():.1f} points; change of the mean in {len(values)} cycles"
 
 
 _SECTION = "Moving the weak spots"
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "cycling-moves-the-pattern",
+        "Cycling moves the pattern",
         _SECTION,
         "Cycling the gates moves the accuracy pattern as predicted: the squared correlation of predicted and observed "
         f"change without the boundary phase has a median over models and shifts of at least {LOWEST}, the paper's "
@@ -157,15 +158,17 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "cycling-leaves-the-boundary",
+        "Cycling leaves the boundary",
         _SECTION,
         f"The boundary phase S-1 stays as it is under every cycle: where its predicted accuracy lies at least {APART} "
         "points from the uncycled one, the observed accuracy is closer to the uncycled one in most cycles.",
         _leaves_the_boundary,
         kinds.CYCLING,
-        lambda: "in words: S-1 stays weak under every cycle",
+        lambda: "S-1 stays weak; in words, under every cycle",
     ),
     Claim(
         "cycling-costs-accuracy",
+        "Cycling costs accuracy",
         _SECTION,
         "A cycle costs accuracy: the mean over all positions falls in most cycles of all models (paper: in all, by 3 "
         "to 18 points).",

@@ -59,8 +59,8 @@ def _static_and_input_dependent(results: Results) -> Verdict:
         _MISSING,
         lambda: sum(static.values()) >= 1 and dependent > total / 2,
         lambda: (
-            f"of {total} key gates {sum(static.values())} are static and {dependent} input-dependent"
-            f"; static{by_model(static) or ': none'}"
+            f"{sum(static.values())} static and {dependent} input-dependent of {total} key gates; static "
+            f"{by_model(static).removeprefix('; ') or 'in none'}"
         ),
     )
 
@@ -130,7 +130,7 @@ def _lines_up(results: Results) -> Verdict:
         parts(rows, run, measure, "no knockouts or no gate statistics", _PADDING),
         "no model with knockouts and gate statistics: run `snakemake knockout gates`",
         lambda: "key" in counting.index and (counting["low"] > 0).all(),
-        lambda: f"mean correlation of {listed}" if listed else f"{too_few}: too few",
+        lambda: f"{listed}; mean correlations" if listed else f"{too_few}: too few",
     )
     if verdict.status == Status.NOT_RUN or counting.empty:
         return verdict
@@ -150,31 +150,41 @@ def _aligned(heads: pd.DataFrame, n: int) -> Verdict:
 def _published_effective() -> str:
     found = paper_numbers.by_model("effective_offsets_static_and_per_window")["w8s8-1kv"]
     listed = "; ".join(f"layer {layer}: {static:.1f}, {window:.1f}" for layer, (static, window) in found.items())
-    return f"w8s8-1kv, static and per window: {listed}"
+    static = [static for static, _ in found.values()]
+    return f"{min(static):.1f} to {max(static):.1f} of 8 offsets; w8s8-1kv, static and per window: {listed}"
 
 
 def _published_peaks() -> str:
     keys = paper_numbers.by_model("key_gate_share_of_uniform")["w8s8-1kv"]
     values = paper_numbers.by_model("value_gate_share_rolled_back_one")["w8s8-1kv"]
-    peaks = [
-        f"layer {layer}: {np.argmax(keys[layer])}, {np.argmax(values[layer])}" for layer in keys if layer in values
-    ]
-    return f"w8s8-1kv, phase of the key gate's peak and of the value gate's rolled back by one: {'; '.join(peaks)}"
+    peaks = {layer: (np.argmax(keys[layer]), np.argmax(values[layer])) for layer in keys if layer in values}
+    later, listed = sum(key == value for key, value in peaks.values()), _listed(peaks)
+    return (
+        f"{later} of {len(peaks)} layers; w8s8-1kv, phase of the key gate's peak and of the value gate's rolled back "
+        f"by one: {listed}"
+    )
 
 
 def _published_alignment() -> str:
     keys = paper_numbers.by_model("key_gate_share_of_uniform")["w8s8-1kv"]
     losses = paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"]
-    peaks = [
-        f"layer {layer}: {np.argmax(keys[layer])}, {np.argmin(losses[layer])}" for layer in keys if layer in losses
-    ]
-    return f"w8s8-1kv, phase of the key gate's peak and of the largest loss: {'; '.join(peaks)}"
+    peaks = {layer: (np.argmax(keys[layer]), np.argmin(losses[layer])) for layer in keys if layer in losses}
+    near = sum(abs(key - loss) <= 1 for key, loss in peaks.values())
+    return (
+        f"peaks at most 1 apart in {near} of {len(peaks)}; w8s8-1kv, phase of the key gate's peak and of the largest "
+        f"loss: {_listed(peaks)}"
+    )
+
+
+def _listed(peaks: dict[str, tuple[np.intp, np.intp]]) -> str:
+    return "; ".join(f"layer {layer}: {first}, {second}" for layer, (first, second) in peaks.items())
 
 
 _SECTION = "Phase specialization: static and input-dependent gates"
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "some-gates-static-most-input-dependent",
+        "Some gates static, most not",
         _SECTION,
         "Key gates split: at the end of training at least one scalar gate is static (its average over windows "
         "concentrates on at most half of the window, static effective number at most W/2, and every window alike: per "
@@ -186,6 +196,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "value-gates-peak-one-offset-later",
+        "Value gates peak one later",
         _SECTION,
         "A specialised head keeps a token together with its successor: of the heads whose scalar key and value gate "
         "are both static (effective number of phases at most S/2), most have the value gate's peak one offset after "
@@ -196,6 +207,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "gates-line-up-with-losses",
+        "Gates line up with losses",
         _SECTION,
         "Static preferences line up with the knockouts: over the heads whose key gate is static (effective number of "
         f"phases at most S/2) and whose knockout costs at least {phase_losses.CONCENTRATED:.0f} % at some phase "

@@ -138,16 +138,17 @@ def _describe(name: str, loss: Concentration) -> str:
 def _published_in_full_attention() -> str:
     losses = paper_numbers.by_model("knockout_percent")["full-1kv"]
     listed = ", ".join(f"layer {layer} {change:+.0f} %" for layer, change in losses.items())
-    return f"full-1kv, alike at every position: {listed}"
+    return f"alike at every position; full-1kv, {listed}"
 
 
 def _published_few_phases() -> str:
     """The phases at which the paper's layers lose at least half."""
-    layers = []
+    layers, counts = [], []
     for layer, change in paper_numbers.by_model("knockout_percent_by_phase")["w8s8-1kv"].items():
         lost = [f"phase {phase} {value:+.0f} %" for phase, value in enumerate(change) if value <= -50]
         layers.append(f"layer {layer}: {', '.join(lost)}")
-    return "w8s8-1kv, " + "; ".join(layers)
+        counts.append(len(lost))
+    return f"at most {max(counts)} phases a layer; w8s8-1kv, {'; '.join(layers)}"
 
 
 _SECTION = "Phase specialization: knockouts"
@@ -159,6 +160,7 @@ _CONCENTRATED = (
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "full-attention-knockouts-hurt-alike",
+        "Full-attention heads hurt alike",
         _SECTION,
         "In full attention a knockout hurts every position alike: of every head and layer whose knockout costs at "
         f"least {COSTLY} % of the clean accuracy on average, the losses at the phases "
@@ -171,6 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "some-compressed-heads-lose-few-phases",
+        "Some heads lose few phases",
         _SECTION,
         "Under compression some heads' losses concentrate on a few phases (prefix padding): at least "
         f"{spelled(HEADS)} KV heads over all models on at most {phase_losses.ADJACENT} adjacent ones "
@@ -182,6 +185,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "single-heads-of-several-lose-one-or-two-phases",
+        "… single heads of several, too",
         _SECTION,
         "Phase specialization occurs in single heads, not only in whole layers: in models with several KV heads, at "
         f"least one head's loss concentrates, in the same sense, on one or {spelled(NARROW)} adjacent phases (prefix "

@@ -34,7 +34,7 @@ def _minimizers_are_concentrated(results: Results, minima: pd.DataFrame) -> Verd
     )
     found, starts = int(large["concentrated"].sum()), int(large["starts"].sum())
     failing = minima[(minima["concentrated"] < minima["starts"]) | ~minima["best_concentrated"]]
-    value = f"{found} of {starts} descents, and none ends below the best one-hot assignment in "
+    value = f"{found} of {starts} descents; none ends below the best one-hot assignment in "
     value += f"{int(large['best_concentrated'].sum())} of {len(large)} cases"
     if not failing.empty:
         value += f"; the largest N with a descent that did not end one-hot is {failing['vocabulary'].max():,}"
@@ -45,7 +45,7 @@ def _distinct_is_optimal(results: Results, minima: pd.DataFrame) -> Verdict:
     large = minima[minima["vocabulary"] >= LARGE]
     if large.empty:
         return Verdict(Status.NOT_RUN, f"no N of at least {LARGE:,}")
-    value = f"in {int(large['distinct_optimal'].sum())} of {len(large)} cases, all assignments enumerated"
+    value = f"in {int(large['distinct_optimal'].sum())} of {len(large)} cases; all assignments enumerated"
     below = minima[minima["vocabulary"] < LARGE]
     if not below.empty:
         value += f"; below that N in {int(below['distinct_optimal'].sum())} of {len(below)}"
@@ -92,15 +92,17 @@ def _small_errors_do_not_matter(results: Results, cases: pd.DataFrame) -> Verdic
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "theorem-1-minimizers-are-concentrated",
+        "Minimisers are concentrated",
         SECTION,
         f"Optimal compression is concentrated: with exact geometry and N of at least {LARGE:,}, every minimiser found "
         "is one-hot with the value one after the key, and none lies below the best one-hot assignment.",
         judged("minima", _minimizers_are_concentrated),
         kinds.THEORY,
-        lambda: "Theorem 1, for sufficiently large N",
+        lambda: "Theorem 1; for sufficiently large N",
     ),
     Claim(
         "theorem-1-distinct-positions",
+        "… at distinct positions",
         SECTION,
         f"With exact geometry and N of at least {LARGE:,}, the best one-hot assignments are exactly those with "
         "distinct positions across heads.",
@@ -110,22 +112,24 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "theorem-1-margin",
+        "… by a margin of order 1/N",
         SECTION,
         "Distinct positions lower the loss only by an amount of order 1/N: the fitted exponent of the margin has its "
         f"interval between {EXPONENT[0]:g} and {EXPONENT[1]:g} for every shape (margins carry no noise: the interval "
         "is that of a straight line and measures the curvature left).",
         judged("exponent", _margin_shrinks),
         kinds.THEORY,
-        lambda: "in words: at most of order 1/N",
+        lambda: "at most of order 1/N; in words",
     ),
     Claim(
         "theorem-1-small-errors",
+        "… with small errors, too",
         SECTION,
         "It holds in the perturbed vocabularies tried: at the largest N and the smallest positive ε of the map, the "
         "best minimiser found is concentrated in every context.",
         judged("map", _small_errors_do_not_matter),
         kinds.THEORY,
-        lambda: "Theorem 1, for sufficiently small ε",
+        lambda: "Theorem 1; for sufficiently small ε",
     ),
 )
 """In the paper's order."""

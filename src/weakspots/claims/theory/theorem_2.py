@@ -108,7 +108,7 @@ def _unselected_are_lost(results: Results, retrieval: pd.DataFrame) -> Verdict:
     selected = phases["kept"] == "both"
     lost, found = int((~phases[~selected]["retrieved"]).sum()), int(phases[selected]["retrieved"].sum())
     n = int((~selected).sum())
-    value = f"{lost:,} of {n:,} unselected phases are not retrieved; of the selected ones {found:,} of "
+    value = f"{lost:,} of {n:,} unselected phases are lost; of the selected ones {found:,} of "
     value += f"{int(selected.sum()):,} are"
     if not n:
         return Verdict(Status.NOT_RUN, "every run covers all phases")
@@ -118,24 +118,27 @@ def _unselected_are_lost(results: Results, retrieval: pd.DataFrame) -> Verdict:
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "theorem-2-flow-concentrates",
+        "Gradient flow concentrates",
         SECTION,
         "With gates equal for all tokens, gradient flow makes the concentration static: at the largest N, for every S "
         f"and m, in at least {SHARE:g} % of the runs every head ends on one position with its value on the next.",
         judged("heads", _flow_concentrates),
         kinds.THEORY,
-        lambda: "Theorem 2, with high probability",
+        lambda: "Theorem 2; with high probability",
     ),
     Claim(
         "theorem-2-uniformly",
+        "… uniformly over contexts",
         SECTION,
         "Uniformly over contexts and chunks: at the largest N and the smallest ρ, for flows on sampled contexts, in "
         f"every run every head's weights on r and r + 1 are at least {WEIGHT:g} in any context, by a lower bound.",
         judged("tokens", _uniformly_over_contexts),
         kinds.THEORY,
-        lambda: "Theorem 2, uniformly over contexts and chunks",
+        lambda: "Theorem 2; uniformly over contexts and chunks",
     ),
     Claim(
         "theorem-2-heads-may-coincide",
+        "… heads may coincide",
         SECTION,
         "Different heads may select the same position: at the largest N heads coincide in some runs of every ensemble, "
         f"and coverage shows no difference from independent uniform choice (p of at least {LEVEL:g}, times the number "
@@ -146,6 +149,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "theory-time-to-choose",
+        "Time to choose grows as log 1/ρ",
         SECTION,
         "From a smaller ball heads choose later, by log(1/ρ) in units of the time in which a small difference grows "
         "e-fold: at the largest N of those whose ρ is varied, the fitted slope has its interval between "
@@ -155,6 +159,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "theory-unselected-phases-are-lost",
+        "Unselected phases are lost",
         SECTION,
         "Retrieval depends on phase unless the heads cover all positions: a phase that no head selects is retrieved in "
         "no run.",
