@@ -101,8 +101,8 @@ def to_terminal(frame: pd.DataFrame) -> str:
     """The verdicts of `to_frame` as plain text: all on one screen, then one paragraph per claim, its verdict first."""
     whole = frame[frame["model"].isna()]
     width = max(map(len, statuses.COUNTED))
-    screen: list[str] = []
-    section = None
+    heading = f"{'claim':<{summary.NAME}}  {'measured':<{summary.MEASURED}}  paper"
+    screen, section = [f"  {'verdict':<{width}}  {heading}"], None
     for line in summary.lines(frame):
         if line.section != section:
             section = line.section
