@@ -14,7 +14,7 @@ from weakspots.claims import catalogue
 from weakspots.claims.deepseek.stand_ins import ONLY_STAND_IN
 from weakspots.files.statuses import Status
 
-NAME, MEASURED, PUBLISHED = 32, 47, 29
+NAME, MEASURED, PUBLISHED = 32, 45, 28
 """The most characters in a column: with the verdict and the bars of Markdown, a line has at most 120."""
 CUT = " …"
 
