@@ -121,3 +121,35 @@ def test_a_scale_without_knockouts_says_what_to_run():
     results.knockouts = {}
     with pytest.raises(UserError, match="no knockouts yet: run `snakemake knockout` first"):
         figure_3.measure(results)
+
+
+@pytest.fixture(scope="module")
+def with_a_silent_phase():
+    """A model that answers 5 % at phase 3, where its knockouts seem to gain what they add to almost nothing."""
+    results = planted_mechanism({"w8s8-4kv": ROWS["w8s8-4kv"]})
+    silent = np.arange(24) % 8 == 3
+    for outcomes in (results.outcomes["w8s8-4kv", "prefix"], *results.knockouts["w8s8-4kv", "prefix"].values()):
+        outcomes[:, silent] = False
+    results.outcomes["w8s8-4kv", "prefix"][:12, silent] = True
+    for knocked in results.knockouts["w8s8-4kv", "prefix"].values():
+        knocked[:24, silent] = True
+    return results
+
+
+def test_a_phase_that_the_model_answers_less_than_ten_percent_of_the_time_is_not_judged(with_a_silent_phase):
+    table = figure_3.measure(with_a_silent_phase)
+    prefix = table[(table["padding"] == "prefix") & table["folded"]]
+    assert (prefix.loc[prefix["phase"] == 3, "change"] == 100).all()  # 4.8 % became 9.6 %: twice nothing is nothing
+    assert not prefix.loc[prefix["phase"] == 3, "judged"].any()
+    assert prefix.loc[prefix["phase"] != 3, "judged"].all()
+    assert table.loc[(table["padding"] == "in_sequence") & table["folded"], "judged"].all()
+
+
+def test_what_is_not_judged_is_covered_by_hatching_and_nothing_else_is(with_a_silent_phase):
+    table = figure_3.measure(with_a_silent_phase)
+    figure = figure_3.draw(table)
+    hatched = [patch for axes in figure.axes for patch in axes.patches if patch.get_hatch()]
+    assert len(hatched) == 1  # one column of one map, over all its rows
+    assert hatched[0].get_xy() == (2.5, -0.5) and (hatched[0].get_width(), hatched[0].get_height()) == (1, 8)
+    assert hatched[0].get_facecolor()[3] == 1  # what lies under it does not shine through
+    assert any("less than 10 %" in text.get_text() for legend in figure.legends for text in legend.get_texts())
