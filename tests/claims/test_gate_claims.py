@@ -63,7 +63,7 @@ def test_a_static_gate_scores_alike_to_the_share_in_the_text(share, static):
     results = planted_mechanism({"w8s8-1kv": model_row()}, 3)
     set_gates(results, "w8s8-1kv", static=3.0, per_window=3.0 * least * share)
     whole = verdict("some-gates-static-most-input-dependent", results)
-    assert (whole.value.startswith("3 static ")) == static
+    assert (whole.value.startswith("3 static, ")) == static
 
 
 def test_only_the_end_of_training_and_learned_scalar_gates_count():

@@ -51,7 +51,7 @@ def _mean_hides_worst(results: Results) -> Verdict:
 
     candidates = parts({model: results.models[model] for model in good}, good, measure, "", "prefix")
     clearest = min(candidates, key=lambda part: good[str(part.model)]["worst"])
-    value = f"{clearest.model}: {clearest.value}; {len(good)} of {len(compared)} runs have such a mean"
+    value = f"{clearest.value}; {clearest.model}; {len(good)} of {len(compared)} runs have such a mean"
     return replace(clearest, value=value, model=None, padding=None, parts=candidates)
 
 
@@ -166,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
         "The boundary is usually weakest",
         "Discussion",
         "The boundary phase S-1 is usually, not always, the weakest: in most compressed runs beyond the noise.",
-        lambda results: _without_flat(results, _weakest_phase, "runs are weakest at the boundary phase"),
+        lambda results: _without_flat(results, _weakest_phase, "runs are weakest at the boundary"),
         kinds.LOOKUP,
         _published_weakest,
     ),

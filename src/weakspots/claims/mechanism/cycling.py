@@ -90,7 +90,7 @@ def _leaves_the_boundary(results: Results) -> Verdict:
         _parts(results, measure),
         _MISSING,
         lambda: sum(stays) > len(stays) / 2,
-        lambda: f"{sum(stays)} of {len(stays)} such cycles are closer to the uncycled accuracy",
+        lambda: f"{sum(stays)} of {len(stays)} such cycles leave it; closer to the uncycled accuracy",
     )
 
 

@@ -59,7 +59,7 @@ def _static_and_input_dependent(results: Results) -> Verdict:
         _MISSING,
         lambda: sum(static.values()) >= 1 and dependent > total / 2,
         lambda: (
-            f"{sum(static.values())} static and {dependent} input-dependent of {total} key gates; static "
+            f"{sum(static.values())} static, {dependent} input-dependent of {total} key gates; static "
             f"{by_model(static).removeprefix('; ') or 'in none'}"
         ),
     )
