@@ -10,6 +10,8 @@ from planted_page import COMPLETED, NASTY, NOT_LOOKED_UP
 
 from weakspots import statistics
 from weakspots.analysis import cycling_prediction, gate_preferences, paper_numbers, phase_losses
+from weakspots.claims.report import to_markdown
+from weakspots.files import tables
 from weakspots.model_table import WHOLE_LAYER
 
 expect = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -r envs/browser.txt").expect
@@ -248,6 +250,17 @@ def test_the_needle_is_shown_by_residue(opened, page):
     correct, n = paper_numbers.needle("pro-base")
     opened.choose("model", "pro-base/published")
     np.testing.assert_allclose(opened.column("accuracy", 1), 100 * correct / n, atol=0.006)
+
+
+def test_all_claims_stand_in_one_table_first_each_with_the_words_of_claims_md(opened, page):
+    opened.open("claims")
+    rows = opened.tab.locator("#view table.screen tbody tr:has(td)")
+    assert rows.count() == len(page.data["claims"])
+    shown = [rows.nth(at).locator("td").all_inner_texts() for at in range(rows.count())]
+    report = to_markdown(tables.read(page.layout.claims("parquet"), "claims"))
+    for verdict, *words in shown:
+        status = verdict.split(maxsplit=1)[1]
+        assert f"| {words[0]} | {status} | {words[1]} | {words[2]} |" in report
 
 
 def test_claims_show_verdict_figure_and_links(opened, page):
