@@ -100,7 +100,8 @@ def test_an_address_leads_back(opened, page):
 
 def changes(page, model, place, period, padding="prefix"):
     knocked = statistics.profile(page.results.knockouts[model, padding][place])
-    return phase_losses.change(accuracy(page, model, padding), knocked, period)
+    clean = accuracy(page, model, padding)
+    return np.where(phase_losses.retrievable(clean, period), phase_losses.change(clean, knocked, period), np.nan)
 
 
 def shown_as(values, expected, atol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weakspots.analysis import phase_losses
 from weakspots.analysis.results import Results
 from weakspots.explorer import claims, colours, deepseek, lookups, mechanism, theirs
 from weakspots.figures import style
@@ -18,6 +19,7 @@ def collect(results: Results, layout: Layout) -> dict:
     return {
         "scale": results.scale,
         "modulus": modulus(results),
+        "judgedFrom": phase_losses.RETRIEVABLE,  # percent: at phases below, changes are not judged
         "confidence": results.statistics.confidence,
         "bootstrap": results.statistics.bootstrap,
         "colours": colours.all_colours(),

@@ -81,7 +81,7 @@ function gatesBody(model, shown) {
       changed: (key) => { shown.place = key; detail.update(); },
     })),
     h("p", null, scaleKey(data.colours.preference, "\u2264 1", "\u2265 8", "× uniform share, logarithmic"),
-      scaleKey(data.colours.change, "\u2212100 %", "+100 %", "of clean accuracy"), undefinedKey()),
+      scaleKey(data.colours.change, "\u2212100 %", "+100 %", "of clean accuracy"), notJudgedKey()),
     detail,
   ];
 }

@@ -64,4 +64,4 @@ function scaleKey(colours, low, high, name) {
   return h("span", { class: "scale" }, low, h("i", { style: { background: `linear-gradient(to right, ${colours.join(",")})` } }), `${high} (${name})`);
 }
 
-const undefinedKey = () => h("span", { class: "scale" }, h("i", { class: "square", style: { background: data.colours.undefined } }), "nothing to lose: clean accuracy is 0");
+const notJudgedKey = () => h("span", { class: "scale" }, h("i", { class: "square", style: { background: data.colours.undefined } }), `not judged: the model answers less than ${data.judgedFrom} % there`);

@@ -55,7 +55,7 @@ function knockoutBody(model, padding, shown) {
           chosen: shown.place,
           changed: (key) => { shown.place = key; detail.update(); },
         })),
-        h("p", null, scaleKey(data.colours.change, "\u2212100 %", "+100 %", "of clean accuracy"), undefinedKey())),
+        h("p", null, scaleKey(data.colours.change, "\u2212100 %", "+100 %", "of clean accuracy"), notJudgedKey())),
       detail),
   ];
 }

@@ -12,10 +12,10 @@ function fold(values, period) {
   return range(period).map((phase) => range(cycles).reduce((sum, cycle) => sum + values[cycle * period + phase], 0) / cycles);
 }
 
-/** Change in percent of the clean accuracy; null where that is 0. Both are folded first. */
+/** Change in percent of the clean accuracy; null, not judged, where the model hardly answers. Both are folded first. */
 function changes(clean, knocked, period) {
   const [before, after] = [fold(clean, period), fold(knocked, period)];
-  return before.map((value, at) => (value > 0 ? (100 * (after[at] - value)) / value : null));
+  return before.map((value, at) => (value >= data.judgedFrom - 1e-9 ? (100 * (after[at] - value)) / value : null));
 }
 
 /** What positions are folded to: the stride; for full attention eight, or all of them where that is no divisor. */
