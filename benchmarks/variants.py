@@ -1,14 +1,14 @@
 """The same verdicts on every machine: the whole scale three times, in three variants that must not matter.
 
-    python benchmarks/variants.py                                             # the laptop scale: 30 minutes a variant
+    python benchmarks/variants.py                                             # the laptop scale: 20 minutes a variant
     python benchmarks/variants.py --configfile workflow/scales/smoke.yaml     # another scale
     python benchmarks/variants.py --compare                                   # the table of what has been run already
     python benchmarks/variants.py --dry-run                                   # what would be run
 
 The variants are the seeds as shipped, all seeds of models and stand-ins + 100, and the shipped seeds with torch's
-kernels for any CPU, which round otherwise and so stand for another machine. Each is a scale of its own,
-results/<scale>-<variant>, so that what exists already is not run again. Prints every claim's verdict by variant, and
-exits with 1 where one differs or a variant is missing.
+kernels for any CPU, which round otherwise and so stand for another machine. The first is the scale itself, and the
+others are scales of their own, results/<scale>-<variant>, so that what exists already is not run again. Prints every
+claim's verdict by variant, and exits with 1 where one differs or a variant is missing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Variant:
 
     def overlay(self, config: Config) -> dict:
         """What differs from `config`; seeds are written for every row, also where the row sets none."""
-        changes: dict = {"scale": f"{config.scale}-{self.name}"}
+        changes: dict = {"scale": self.scale(config)}
         if self.added:
             changes["models"] = {name: {"seed": row.seed + self.added} for name, row in config.models.items()}
             shapes = {name: config.deepseek.models[name].stand_in for name in config.deepseek.stand_ins}
@@ -49,9 +49,13 @@ class Variant:
             changes["deepseek"] = {"models": stand_ins}
         return changes
 
+    def scale(self, config: Config) -> str:
+        """The name of its scale: that of `config` where nothing is different."""
+        return f"{config.scale}-{self.name}" if self.added or self.environment else config.scale
+
     def folder(self, config: Config) -> Layout:
         """Where its results are."""
-        return Layout(f"results/{config.scale}-{self.name}")
+        return Layout(f"results/{self.scale(config)}")
 
 
 VARIANTS = (
@@ -63,10 +67,12 @@ VARIANTS = (
 
 def run(variant: Variant, config: Config, below: list[str], *options: str) -> int:
     """Runs what is missing of a variant; `below` are the overlays of its scale. Returns Snakemake's exit status."""
-    overlay = Path(variant.folder(config).root) / "variant.yaml"
-    with writing(overlay) as path:
-        path.write_text(yaml.safe_dump(variant.overlay(config), sort_keys=False))
-    command = ["snakemake", *options, "--configfile", *below, str(overlay)]
+    overlays = list(below)
+    if variant.scale(config) != config.scale:
+        overlays.append(str(Path(variant.folder(config).root) / "variant.yaml"))
+        with writing(overlays[-1]) as path:
+            path.write_text(yaml.safe_dump(variant.overlay(config), sort_keys=False))
+    command = ["snakemake", *options, *(["--configfile", *overlays] if overlays else [])]
     print(" ".join([*(f"{name}={value}" for name, value in variant.environment.items()), *command]), flush=True)
     return subprocess.run(command, env={**os.environ, **variant.environment}).returncode
 

@@ -79,8 +79,21 @@ MACHINE_KEYS = {"resume_every", "micro_batch_tokens", "recompute", "compile"}
 """Keys of `training` that say how a machine computes a run, and change its result by rounding at most."""
 
 
+class Muon(Section):
+    """Muon for the matrices inside layers. Everything else, gates among it, follows AdamW."""
+
+    rate: float = Field(gt=0, description="rate of the matrices, in learning rates")
+    offset_decay: float = Field(
+        ge=0,
+        description="weight decay of what tells the payload maps of a window's offsets apart, where a gate chooses "
+        "among them; what they have in common has weight_decay",
+    )
+    gate_rate: float = Field(1.0, gt=0, description="rate of the gates' maps Z, in learning rates")
+    gate_bias_rate: float = Field(1.0, gt=0, description="rate of the gates' biases b, in learning rates")
+
+
 class Training(Section):
-    """Optimisation (AdamW) of one model on one corpus."""
+    """Optimisation of one model on one corpus."""
 
     steps: int = Field(ge=1, description="the most; fewer where the last stage has an until_loss and reaches it")
     batch_tokens: int = Field(ge=1, description="tokens per step; a batch holds batch_tokens / length sequences")
@@ -89,7 +102,8 @@ class Training(Section):
     decay_fraction: float = Field(ge=0, le=1, description="share of the steps, at the end, over which the rate falls")
     final_rate: float = Field(0.0, ge=0, le=1, description="learning rate at the end, as a share of the peak")
     weight_decay: float = Field(ge=0)
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[float, float] = Field((0.9, 0.95), description="of AdamW")
+    muon: Muon | None = Field(None, description="null: AdamW for everything")
     clip_norm: float = Field(1.0, gt=0)
     loss_on: Literal["all", "answers"] = Field(description="all tokens, or only the values of repeated keys")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the products; weights are float32")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from weakspots.config.corpus import Training
+from weakspots.config.corpus import Corpus, Training
 from weakspots.config.section import Section, without_nulls
 
 TESTS = ("needle", "code_completion", "layer_knockout")
@@ -152,6 +152,8 @@ class StandInTraining(Section):
     batch_tokens: int = Field(ge=1, description="tokens per step")
     learning_rate: float = Field(gt=0, description="peak")
     warmup_steps: int = Field(ge=0)
+    decay_fraction: float = Field(ge=0, le=1)
+    muon: None = Field(None, description="AdamW: Muon knows the project's own modules only")
 
 
 class StandIn(Section):
@@ -168,11 +170,13 @@ class StandIn(Section):
     experts: int = Field(2, ge=1, description="routed experts of a layer")
     training: StandInTraining
 
-    def optimisation(self, corpus: Training, steps: int | None = None) -> Training:
-        """The corpus's training with what differs here, `steps` above all; no gates are followed."""
+    def trained_on(self, corpus: Corpus, steps: int | None = None) -> Corpus:
+        """The corpus with what differs here: training takes `steps`, whatever the loss, and no gates are followed."""
         steps = steps or self.training.steps
         changed = self.training.model_dump() | {"steps": steps, "checkpoint_steps": [steps]}
-        return Training.model_validate(corpus.model_dump() | changed)
+        training = Training.model_validate(corpus.training.model_dump() | changed)
+        last = corpus.stages[-1].model_copy(update={"until_loss": None})
+        return corpus.model_copy(update={"training": training, "stages": [*corpus.stages[:-1], last]})
 
 
 class Deepseek(Section):

@@ -47,13 +47,12 @@ def train(
 ) -> dict[str, pd.DataFrame]:
     """Trains one stand-in on the shards in `data` and saves it, with its tokenizer, to `folder`: see `loop.run`.
 
-    `corpus` is the recall corpus; its stages hold, and its training as far as `stand_in.training` does not differ.
+    `corpus` is the recall corpus, of which `stand_in.trained_on` says what holds.
     """
     tokenizer = AutoTokenizer.from_pretrained(data / "tokenizer")
     torch.manual_seed(shape.seed)
     model = build(stand_in, shape, len(tokenizer), tokenizer.eos_token_id)
-    corpus = corpus.model_copy(update={"training": stand_in.optimisation(corpus.training, shape.steps)})
-    return loop.run(model, shape.seed, corpus, data, folder, device, publish=publish)
+    return loop.run(model, shape.seed, stand_in.trained_on(corpus, shape.steps), data, folder, device, publish=publish)
 
 
 @torch.no_grad()

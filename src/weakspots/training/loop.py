@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from transformers import AutoTokenizer, PreTrainedModel
 
-from weakspots.config import Backbone, Corpus, Training
+from weakspots.config import Backbone, Corpus
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
 from weakspots.files.validation import Validation
@@ -24,6 +24,7 @@ from weakspots.training import checkpoint, throughput
 from weakspots.training.batches import Batches
 from weakspots.training.gradient import diverged, gradient
 from weakspots.training.observer import Observer
+from weakspots.training.optimizers import optimizer_for
 from weakspots.training.record import Clock, Publish, Record
 from weakspots.training.schedule import learning_rate, step_count
 from weakspots.training.validation import validation_loss
@@ -134,7 +135,7 @@ def run(
             batches = Batches(sequences, stage, training.batch_tokens, seed, answers_only)
         rate = learning_rate(record.step, training, record.low_at)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         loss = gradient(accelerator, model, batches, record, training.micro_batch_tokens)
         norm = accelerator.clip_grad_norm_(model.parameters(), training.clip_norm).item()
         if not math.isfinite(norm):
@@ -193,13 +194,3 @@ def accelerator_for(device: str, precision: str) -> Accelerator:
             "launch with one of the files in workflow/accelerate/"
         )
     return accelerator
-
-
-def optimizer_for(model: torch.nn.Module, training: Training) -> torch.optim.AdamW:
-    """AdamW over what learns; matrices and gate biases are decayed, norms are not."""
-    learnt = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in learnt if p.dim() >= 2], "weight_decay": training.weight_decay},
-        {"params": [p for p in learnt if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=training.learning_rate, betas=training.betas, fused=True)

@@ -148,15 +148,14 @@ def cycling_settings(config: Config) -> dict:
 def stand_in_settings(config: Config, model: str) -> dict:
     """What the training of a stand-in depends on besides its data."""
     deepseek = config.deepseek
-    corpus = config.corpora[deepseek.stand_in.corpus]
     shape = deepseek.models[model].stand_in
     assert shape is not None, f"{model} is no stand-in"
-    training = deepseek.stand_in.optimisation(corpus.training, shape.steps)
+    corpus = deepseek.stand_in.trained_on(config.corpora[deepseek.stand_in.corpus], shape.steps)
     return {
         "shape": shape.model_dump(mode="json"),
         "stand_in": deepseek.stand_in.model_dump(mode="json", exclude={"corpus", "training"}),
         "stages": [stage.model_dump(mode="json") for stage in corpus.stages],
-        "training": training.model_dump(mode="json", exclude=MACHINE_KEYS),
+        "training": corpus.training.model_dump(mode="json", exclude=MACHINE_KEYS),
     }
 
 
