@@ -18,7 +18,8 @@ import torch
 
 from weakspots.attention import choose, naive
 from weakspots.config import Backbone
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
 
 BARS = {2048: 1.3, 8192: 2.5}

@@ -16,7 +16,8 @@ from weakspots.config import Backbone
 from weakspots.machine.allocator import keep_freed_memory
 from weakspots.mechanism.all_knockouts import final_states, knockouts
 from weakspots.mechanism.knockout import knocked_out
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
 
 LAPTOP = Backbone(layers=2, width=64, query_heads=8, head_width=16, mlp_width=192, rope_base=1e4, initial_std=0.02)

@@ -18,7 +18,8 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from weakspots.config import load
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
 from weakspots.planning.counts import flops_per_token
 from weakspots.training.throughput import matmul_rate, peak_memory

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from weakspots.config import Backbone, load
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
 
 ROOT = Path(__file__).parent.parent

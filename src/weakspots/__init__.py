@@ -1,7 +1,8 @@
 """Periodic weak spots: phase sensitivity from chunked KV-cache compression.
 
 Importing the package is cheap. It makes transformers' auto classes know the architecture: the moment they are first
-imported, `weakspots.model.transformer` registers itself, so `AutoModelForCausalLM.from_pretrained(folder)` works.
+imported, `weakspots.model` registers itself, so `AutoConfig`, `AutoModel` and `AutoModelForCausalLM` load a
+folder that the pipeline trained.
 """
 
 import importlib
@@ -12,11 +13,21 @@ import wrapt
 __version__ = "0.2.0"
 
 
-def _register(_module: object) -> None:
-    importlib.import_module("weakspots.model.transformer")
+_REGISTERED_BY = {
+    "transformers.models.auto.configuration_auto": "weakspots.model.configuration",
+    "transformers.models.auto.modeling_auto": "weakspots.model.transformer",
+}
 
 
-if "transformers.models.auto.modeling_auto" in sys.modules:
-    _register(None)
-else:
-    wrapt.register_post_import_hook(_register, "transformers.models.auto.modeling_auto")
+def _register(theirs: str, ours: str) -> None:
+    def load(_module: object) -> None:
+        importlib.import_module(ours)
+
+    if theirs in sys.modules:
+        load(None)
+    else:
+        wrapt.register_post_import_hook(load, theirs)
+
+
+for _names in _REGISTERED_BY.items():
+    _register(*_names)

@@ -7,7 +7,8 @@ from transformers import DeepseekV4Config
 from transformers.models.deepseek_v4 import modeling_deepseek_v4 as deepseek
 
 from weakspots.model.compressor import Compressor
-from weakspots.model.transformer import Attention, WeakSpotsConfig
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.layers import Attention
 from weakspots.model_table import model_row
 
 WIDTH, HEAD = 24, 8

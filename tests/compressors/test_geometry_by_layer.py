@@ -14,7 +14,8 @@ from weakspots.compressors.gated import Gated
 from weakspots.mechanism.all_knockouts import final_states, knockouts
 from weakspots.mechanism.gate_statistics import gate_statistics
 from weakspots.mechanism.knockout import knocked_out, mean_outputs
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.planning import counts
 
 MEMORIES = [Memory(8, 8, 0, "sliding", 5), Memory(6, 4, 2, "sliding", 16), Memory(12, 12, 7, "tail", 16)]

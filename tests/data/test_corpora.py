@@ -83,6 +83,19 @@ def test_a_hub_data_set_streams_from_a_local_folder_in_its_own_order(tmp_path, t
     assert texts_of(corpus, start=5) == TEXTS[5:]
 
 
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_the_other_columns_of_a_hub_data_set_may_differ_from_file_to_file(tmp_path, text_corpus, form):
+    columns = [{"meta": [None, None]}, {"meta": [{"a": 1}, {"a": 2}], "more": [1.5, 2.5]}, {"meta": ["x", "y"]}]
+    for number, others in enumerate(columns):
+        table = pyarrow.table({"text": TEXTS[2 * number : 2 * number + 2], **others})
+        if form == "parquet":
+            pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
+        else:
+            (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    for source in ({"kind": "hub", "path": str(tmp_path)}, {"kind": "local", "paths": [str(tmp_path)]}):
+        assert sorted(texts_of(text_corpus(source=source))) == sorted(TEXTS[:6])
+
+
 def test_recall_documents_differ_by_stage_split_and_seed_and_repeat_for_the_same(recall_corpus):
     def first(corpus, stage, split, start=0):
         return [document.text for document in islice(documents(corpus, stage, split, start), 5)]
@@ -116,8 +129,8 @@ def parquet(**columns):
     ("make", "explained"),
     [
         (lambda folder: folder / "absent.txt", ["absent.txt does not exist", "correct the path"]),
-        (lambda folder: folder, ["holds no .txt, .jsonl or .parquet file"]),
-        (written("text.csv", "a,b"), ["text.csv is no .txt, .jsonl or .parquet file"]),
+        (lambda folder: folder, ["holds none of .txt, .jsonl"]),
+        (written("text.csv", "a,b"), ["text.csv is none of .txt, .jsonl"]),
         (written("latin.txt", "na\u00efve".encode("latin-1")), ["latin.txt", "byte 2", "UTF-8"]),
         (written("rows.jsonl", '{"text": "a"}\n\n{"text": \n'), ["rows.jsonl:3", "no JSON"]),
         (written("rows.jsonl", "[1]\n"), ["rows.jsonl:1", "no JSON object"]),

@@ -220,22 +220,6 @@ def test_computing_only_what_is_learnt_gives_the_gradients_of_the_whole(row):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-3, msg=lambda text, name=name: f"{name}: {text}")
 
 
-@pytest.mark.parametrize("hidden", [slice(0, 3), slice(7, 9)], ids=["left padding", "a hole"])
-def test_padding_before_a_token_is_refused(hidden):
-    mask = torch.ones(2, 20, dtype=torch.long)
-    mask[1, hidden] = 0
-    with pytest.raises(ValueError, match="window boundaries"):
-        build(TABLE["w8s8-1kv"])(text(20), attention_mask=mask)
-
-
-def test_generating_from_right_padded_prompts_is_refused():
-    """The pads would become part of the text."""
-    mask = torch.ones(2, 20, dtype=torch.long)
-    mask[1, 15:] = 0
-    with pytest.raises(ValueError, match="window boundaries"):
-        build(TABLE["w8s8-1kv"]).generate(text(20), attention_mask=mask, max_new_tokens=3)
-
-
 @pytest.mark.parametrize("name", ["full-4kv", "w8s8-1kv", "w8s4-1kv-deepseek"])
 @pytest.mark.parametrize("length", [45, 700])
 def test_bfloat16_products_stay_close_to_float32(name, length):

@@ -15,8 +15,9 @@ from weakspots.config import Backbone, CurriculumStage, load
 from weakspots.data.prepare import prepare
 from weakspots.files import tables
 from weakspots.model import elementwise, transformer
+from weakspots.model.configuration import WeakSpotsConfig
 from weakspots.model.linear_cross_entropy import BUDGET
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
 from weakspots.planning import disk, memory
 from weakspots.training import checkpoint

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from weakspots.attention import naive
 from weakspots.config import Backbone, load
 from weakspots.model import transformer
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
 from weakspots.planning import counts
 

@@ -1,6 +1,4 @@
 rule data:
-    input:
-        text=lambda wildcards: targets.texts[wildcards.corpus],
     output:
         directory(targets.data("{corpus}")),
     log:
@@ -13,6 +11,7 @@ rule data:
         settings=lambda wildcards: targets.settings.corpora[
             wildcards.corpus
         ].data_settings(),
+        texts=lambda wildcards: targets.texts[wildcards.corpus],
         source=stage_digest("data"),
     shell:
-        "weakspots data {wildcards.corpus} --workers {threads} --config {params.config} --log {log} --reads {input}"
+        "weakspots data {wildcards.corpus} --workers {threads} --config {params.config} --log {log}"

@@ -30,7 +30,7 @@ rule stand_in:
         ),
         source=stage_digest("stand_in"),
     shell:
-        "{params.weakspots} stand-in {wildcards.asked} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} stand-in {wildcards.asked} --config {params.config} --log {log} --reads {input:q}"
 
 
 rule needle_model:
@@ -55,7 +55,7 @@ rule needle_model:
         ),
         source=stage_digest("needle"),
     shell:
-        "{params.weakspots} needle {wildcards.asked} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} needle {wildcards.asked} --config {params.config} --log {log} --reads {input:q}"
 
 
 rule code_completion_model:
@@ -80,7 +80,7 @@ rule code_completion_model:
         ),
         source=stage_digest("code_completion"),
     shell:
-        "{params.weakspots} code-completion {wildcards.asked} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} code-completion {wildcards.asked} --config {params.config} --log {log} --reads {input:q}"
 
 
 rule layer_knockout_model:
@@ -105,4 +105,4 @@ rule layer_knockout_model:
         ),
         source=stage_digest("layer_knockout"),
     shell:
-        "{params.weakspots} layer-knockout {wildcards.asked} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} layer-knockout {wildcards.asked} --config {params.config} --log {log} --reads {input:q}"

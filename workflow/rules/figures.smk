@@ -25,7 +25,7 @@ rule figure_1:
         confidence=targets.settings.statistics.confidence,
         source=stage_digest("figure_1"),
     shell:
-        "weakspots figure figure_1 --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_1 --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule figure_2:
@@ -57,7 +57,7 @@ rule figure_2:
         settings=depends.shown_settings(targets.settings, "lookup"),
         source=stage_digest("figure_2"),
     shell:
-        "weakspots figure figure_2 --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_2 --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule figure_3:
@@ -90,7 +90,7 @@ rule figure_3:
         settings=depends.shown_settings(targets.settings, "lookup"),
         source=stage_digest("figure_3"),
     shell:
-        "weakspots figure figure_3 --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_3 --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule figure_4:
@@ -115,7 +115,7 @@ rule figure_4:
         settings=depends.shown_settings(targets.settings, "gates"),
         source=stage_digest("figure_4"),
     shell:
-        "weakspots figure figure_4 --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_4 --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule figure_5:
@@ -148,7 +148,7 @@ rule figure_5:
         settings=depends.shown_settings(targets.settings, "lookup", "gates"),
         source=stage_digest("figure_5"),
     shell:
-        "weakspots figure figure_5 --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_5 --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule figure_6:
@@ -175,7 +175,7 @@ rule figure_6:
         settings=depends.shown_settings(targets.settings, "lookup", "cycling"),
         source=stage_digest("figure_6"),
     shell:
-        "weakspots figure figure_6 --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_6 --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule figure_theory:
@@ -207,7 +207,7 @@ rule figure_theory:
         settings=depends.shown_settings(targets.settings, "theory", "gates"),
         source=stage_digest("figure_theory"),
     shell:
-        "weakspots figure figure_theory --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure figure_theory --config {params.config} --log {log[0]} --reads {input:q}"
 
 
 rule tables:
@@ -240,4 +240,4 @@ rule tables:
         settings=depends.shown_settings(targets.settings, "lookup", "needle"),
         source=stage_digest("tables"),
     shell:
-        "weakspots figure tables --config {params.config} --log {log[0]} --reads {input}"
+        "weakspots figure tables --config {params.config} --log {log[0]} --reads {input:q}"

@@ -38,4 +38,4 @@ rule lookup_model:
         settings=depends.lookup_settings(targets.settings),
         source=stage_digest("lookup"),
     shell:
-        "{params.weakspots} lookup {wildcards.model} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} lookup {wildcards.model} --config {params.config} --log {log} --reads {input:q}"

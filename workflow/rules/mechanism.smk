@@ -31,4 +31,4 @@ rule cycling_model:
         settings=depends.cycling_settings(targets.settings),
         source=stage_digest("cycling"),
     shell:
-        "{params.weakspots} cycling {wildcards.model} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} cycling {wildcards.model} --config {params.config} --log {log} --reads {input:q}"

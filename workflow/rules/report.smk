@@ -18,7 +18,7 @@ rule claims:
         settings=depends.shown_settings(targets.settings),
         source=stage_digest("claims"),
     shell:
-        "weakspots claims --config {params.config} --log {log} --reads {input}"
+        "weakspots claims --config {params.config} --log {log} --reads {input:q}"
 
 
 # Figures and tables are inputs because the page links to them.
@@ -51,4 +51,4 @@ rule explorer:
         settings=depends.shown_settings(targets.settings),
         source=stage_digest("explorer"),
     shell:
-        "weakspots explorer --config {params.config} --log {log} --reads {input}"
+        "weakspots explorer --config {params.config} --log {log} --reads {input:q}"

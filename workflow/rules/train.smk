@@ -25,4 +25,4 @@ rule train_model:
         ),
         source=stage_digest("train"),
     shell:
-        "{params.weakspots} train {wildcards.corpus} {wildcards.model} --config {params.config} --log {log} --reads {input}"
+        "{params.weakspots} train {wildcards.corpus} {wildcards.model} --config {params.config} --log {log} --reads {input:q}"

@@ -25,9 +25,10 @@ from weakspots.lookup.prompts import PromptSet, prompts, words_in_use
 from weakspots.lookup.score import batches, rank_and_probability, table, tokenize
 from weakspots.mechanism.knockout import calibrate, columns
 from weakspots.model.cache import CompressedLayer, Pair
+from weakspots.model.layers import Attention
 from weakspots.model.loading import load_trained
 from weakspots.model.rotary import Angles
-from weakspots.model.transformer import Attention, WeakSpotsForCausalLM
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import WHOLE_LAYER
 
 _LOGITS = 2**26  # computed at a time: 256 MiB in float32, whatever the vocabulary

@@ -1,10 +1,8 @@
 """The decoder: Qwen3's architecture with full or chunk-compressed attention, as a transformers model.
 
-Importing this module registers it, so that `AutoModelForCausalLM` loads and saves its folders (safetensors only).
-Where Qwen3 has separate projections for query, key and value and for the two halves of the MLP, one product computes
-them here; the arithmetic is the same.
+Importing this module registers it, so that transformers' auto classes load and save its folders (safetensors only).
 
-Shapes: B batch, T tokens, E width, H query heads, K KV heads, D channels per head, N entries, V vocabulary.
+Shapes: B batch, T tokens, E width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,227 +12,21 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    GenerationMixin,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import AutoModel, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
-from weakspots.attention import choose, naive
-from weakspots.config import Backbone
 from weakspots.model.cache import CompressedLayer, new_cache
 from weakspots.model.compressor import Compressor
-from weakspots.model.elementwise import RMSNorm, rms_norm, swiglu
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.elementwise import RMSNorm
+from weakspots.model.layers import Attention, Block
 from weakspots.model.linear_cross_entropy import linear_cross_entropy
-from weakspots.model.rotary import Angles, Rotary
-from weakspots.model_table import ModelRow, model_row
-
-
-class WeakSpotsConfig(PreTrainedConfig):
-    """Shape of a model: the backbone's fields under transformers' names, and `row`, its row of the model table.
-
-    `max_position_embeddings` is the length in tokens of the longest text it was trained on, where that is known; the
-    model reads longer ones too, and nothing says how well.
-    """
-
-    model_type = "weakspots"
-
-    vocab_size: int = 256
-    hidden_size: int = 64
-    num_hidden_layers: int = 2
-    num_attention_heads: int = 8
-    num_key_value_heads: int = 1
-    head_dim: int = 16
-    intermediate_size: int = 192
-    rms_norm_eps: float = 1e-6
-    rope_base: float = 10_000.0
-    initializer_range: float = 0.02
-    tie_word_embeddings: bool = True
-    use_cache: bool = True
-    max_position_embeddings: int | None = None
-    row: dict | None = None
-    bos_token_id: int | None = None
-    eos_token_id: int | None = None
-    pad_token_id: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        row: ModelRow,
-        backbone: Backbone,
-        vocabulary: int,
-        end_of_text: int | None = None,
-        context: int | None = None,
-    ) -> WeakSpotsConfig:
-        """The configuration of one row of the model table on `backbone`, trained on texts of `context` tokens."""
-        return cls(
-            vocab_size=vocabulary,
-            hidden_size=backbone.width,
-            num_hidden_layers=backbone.layers,
-            num_attention_heads=backbone.query_heads,
-            num_key_value_heads=row.kv_heads,
-            head_dim=backbone.head_width,
-            intermediate_size=backbone.mlp_width,
-            rms_norm_eps=backbone.norm_epsilon,
-            rope_base=backbone.rope_base,
-            initializer_range=backbone.initial_std,
-            max_position_embeddings=context,
-            row={**row.model_dump(exclude_unset=not row.compressed), "compressor": row.compressor},
-            bos_token_id=end_of_text,
-            eos_token_id=end_of_text,
-            pad_token_id=end_of_text,
-        )
-
-    def model_row(self) -> ModelRow:
-        """The row of the model table this model was built from."""
-        row = {"compressor": "none", "kv_heads": self.num_key_value_heads} if self.row is None else self.row
-        return model_row(**row)
-
-
-class Attention(nn.Module):
-    """Grouped-query attention over exact tokens, and over compressed entries where the row says so."""
-
-    def __init__(self, config: WeakSpotsConfig, layer: int):
-        super().__init__()
-        self.row, self.layer = config.model_row(), layer
-        self.heads, self.kv_heads, self.width = config.num_attention_heads, self.row.kv_heads, config.head_dim
-        self.epsilon = config.rms_norm_eps
-        self.qkv = nn.Linear(config.hidden_size, (self.heads + 2 * self.kv_heads) * self.width, bias=False)
-        self.out = nn.Linear(self.heads * self.width, config.hidden_size, bias=False)
-        self.query_norm = nn.Parameter(torch.ones(self.width)) if self.row.qk_norm else None
-        self.key_norm = nn.Parameter(torch.ones(self.width)) if self.row.qk_norm else None
-        self.rotary = Rotary(self.width, self.row.rope_fraction, config.rope_base, self.row.rope_last)
-        self.memory = None
-        if self.row.compressed:
-            self.compressor = Compressor(self.row, layer, config.hidden_size, self.width)
-            self.memory = self.compressor.memory
-            normalised = self.row.qk_norm or self.row.post_norm
-            self.entry_norm = nn.Parameter(torch.ones(self.width)) if normalised else None
-
-    def entries(
-        self, hidden: torch.Tensor, lead: int | None = None, first: int = 0
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Finished entries (normalised, rotated) of the windows in `hidden` `[B, T, E]`: key and value `[B, K, N, D]`.
-
-        Entry j is rotated by position j * S.
-        """
-        assert self.memory is not None
-        key, value = self.compressor(hidden, lead)
-        if self.entry_norm is not None:
-            key = rms_norm(key, self.entry_norm, self.epsilon)
-            if self.row.post_norm:
-                value = key
-        positions = (first + torch.arange(key.shape[2], device=key.device)) * self.memory.stride
-        return self.rotary(key, self.rotary.angles(positions, key.dtype)), value
-
-    def forward(
-        self, hidden: torch.Tensor, angles: Angles, positions: torch.Tensor, cache: Cache | None, last: int
-    ) -> torch.Tensor:
-        """`hidden` `[B, T, E]` at `positions` `[T]`, whose `angles` the rotary module gave.
-
-        Returns what the heads read at the last `last` positions, `[B, last, H * D]`, for `out` to project.
-        """
-        batch, length, _ = hidden.shape
-        query, key, value = self.project(hidden, angles)
-        query, positions = query[:, :, length - last :], positions[length - last :]
-        attended = self._attend(query, key, value, hidden, positions, cache)
-        return attended.transpose(1, 2).reshape(batch, last, -1)
-
-    def project(self, hidden: torch.Tensor, angles: Angles) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Query `[B, H, T, D]`, key and value `[B, K, T, D]` of every token; query and key normalised and rotated."""
-        batch, length, _ = hidden.shape
-        heads = self.qkv(hidden).view(batch, length, -1, self.width)
-        query_key, value = heads.split([self.heads + self.kv_heads, self.kv_heads], dim=2)
-        if self.query_norm is not None and self.key_norm is not None:
-            scale = torch.cat(
-                [self.query_norm.expand(self.heads, -1), self.key_norm.expand(self.kv_heads, -1)],
-            )
-            query_key = rms_norm(query_key, scale, self.epsilon)
-        query_key = self.rotary(query_key.transpose(1, 2), angles)
-        # norm and rotation may have been computed in a wider type than the projections
-        query, key = query_key.to(value.dtype).split([self.heads, self.kv_heads], dim=1)
-        return query, key, value.transpose(1, 2)
-
-    def _attend(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        hidden: torch.Tensor,
-        positions: torch.Tensor,
-        cache: Cache | None,
-    ) -> torch.Tensor:
-        """Outputs `[B, H, Q, D]` of `query` at `positions`, the last of the tokens that `hidden` holds."""
-        if self.memory is None:
-            if cache is not None:
-                key, value = cache.update(key, value, self.layer)
-            grouped = self.heads != self.kv_heads
-            whole = key.shape[2] == query.shape[2]
-            seen = None if whole else torch.arange(key.shape[2], device=key.device) <= positions[:, None]
-            return F.scaled_dot_product_attention(query, key, value, seen, is_causal=whole, enable_gqa=grouped)
-        from_start = cache is None or cache.layers[self.layer].seen == 0
-        if cache is None:
-            key_positions, entries = torch.arange(key.shape[2], device=key.device), self.entries(hidden)
-        else:
-            layer: CompressedLayer = cache.layers[self.layer]
-            (key, value), key_positions, entries = layer.extend(key, value, hidden, self.entries)
-        entry_key, entry_value = (entry.to(value.dtype) for entry in entries)
-        if from_start and query.shape[2] == key.shape[2]:
-            return choose.attend(query, key, value, entry_key, entry_value, self.memory)
-        return naive.attend(query, positions, key, value, key_positions, entry_key, entry_value, self.memory)
-
-
-class MLP(nn.Module):
-    """Qwen3's SwiGLU."""
-
-    def __init__(self, config: WeakSpotsConfig):
-        super().__init__()
-        self.gate_up = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
-        self.down = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """`[..., E]` to the same shape."""
-        return self.down(swiglu(self.gate_up(x)))
-
-
-class Block(GradientCheckpointingLayer):
-    """One pre-norm layer."""
-
-    def __init__(self, config: WeakSpotsConfig, layer: int):
-        super().__init__()
-        self.attention_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.attention = Attention(config, layer)
-        self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = MLP(config)
-
-    def forward(
-        self,
-        x: torch.Tensor,
-        angles: Angles,
-        positions: torch.Tensor,
-        cache: Cache | None,
-        last: int,
-        chosen: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """`[B, T, E]` to `[B, last, E]`, the last `last` positions.
-
-        With `chosen` `[n]`, numbers of tokens among the B * last, to these tokens only, `[n, E]`.
-        """
-        attended = self.attention(self.attention_norm(x), angles, positions, cache, last)
-        x = x[:, x.shape[1] - last :]
-        if chosen is not None:
-            attended, x = (tensor.flatten(0, 1).index_select(0, chosen) for tensor in (attended, x))
-        x = x + self.attention.out(attended)
-        return x + self.mlp(self.mlp_norm(x))
+from weakspots.model.padding import PaddedCache, groups, pads_before
 
 
 class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
-    """The language model. Left padding is refused: it would move the window boundaries."""
+    """The language model."""
 
     config_class = WeakSpotsConfig
     base_model_prefix = ""
@@ -296,43 +88,133 @@ class WeakSpotsForCausalLM(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         past_key_values: Cache | None = None,
         return_dict: bool | None = None,
-        num_items_in_batch: object = None,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        skip_logits: bool | None = None,
         **unknown: object,
     ) -> CausalLMOutputWithPast:
         """Logits `[B, T, V]` after every token, or after the last `logits_to_keep` tokens only.
 
         With `labels` `[B, T]` (equal to `input_ids`, or -100 where a token is not to be learnt) the result holds the
-        mean loss over the labelled tokens (0 where there are none), and no logits: they are computed at the labelled
-        positions alone. `past_key_values` is the older name of `cache`; the result is the same with any `return_dict`,
-        and with any `num_items_in_batch`, since the training loop weighs the loss itself.
-        Raises ValueError where `attention_mask` hides a token before a visible one, TypeError for a `cache` that is not
+        loss: the sum over the labelled tokens by `num_items_in_batch`, or else by their number (0 where there are
+        none). It then has logits unless `skip_logits`, by default in training: they are computed at the labelled
+        positions alone. A batch may be padded on either side (`padding`); logits of pads are 0 on the left.
+        `past_key_values` is the older name of `cache`; the result is the same with any `return_dict`.
+        Raises ValueError where `attention_mask` hides a token between visible ones, TypeError for a `cache` that is not
         this model's and for any other argument of transformers that is set (positions are always 0, 1, 2 …).
         """
         if unsupported := sorted(name for name, value in unknown.items() if value is not None and value is not False):
             raise TypeError(f"this model takes no {', '.join(unsupported)}")
         cache = past_key_values if cache is None else cache
-        if attention_mask is not None and bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
-            raise ValueError("padding before a token would move the window boundaries: pad on the right, or not at all")
+        pads = cache.pads if isinstance(cache, PaddedCache) else pads_before(attention_mask)
+        skip_logits = labels is not None and (self.training if skip_logits is None else skip_logits)
+        if pads is None:
+            if cache is None and use_cache:
+                cache = self.new_cache()
+            keep = logits_to_keep or input_ids.shape[1]
+            total, count, logits = self._read(input_ids, cache, labels, None if skip_logits else keep)
+        else:
+            if cache is not None and not isinstance(cache, PaddedCache):
+                raise TypeError("this cache knows of no padding: pass none, or the cache of the last result")
+            if cache is None and use_cache:
+                cache = PaddedCache(pads, self.new_cache)
+            total, count, logits = self._read_padded(input_ids, pads, cache, labels, logits_to_keep, skip_logits)
+        loss = None
+        if total is not None:
+            loss = total if num_items_in_batch is None else total * (count / num_items_in_batch)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, cache=cache)
+
+    def final_states(
+        self, input_ids: torch.Tensor, cache: Cache | None, last: int, chosen: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """What the output layer reads, `[B, last, E]` at the last `last` tokens, or `[n, E]` at the `chosen` ones."""
         compressed = self.layers[0].attention.memory is not None
         if cache is not None and compressed and {type(layer) for layer in cache.layers} != {CompressedLayer}:
             raise TypeError("this cache is for exact keys of every token: pass none, or the cache of the last result")
         start = cache.get_seq_length() if cache is not None else 0
-        if cache is None and use_cache:
-            cache = self.new_cache()
         positions = torch.arange(start, start + input_ids.shape[1], device=input_ids.device)
         x = self.embed(input_ids)
         angles = self.layers[0].attention.rotary.angles(positions, x.dtype)
         for layer in self.layers[:-1]:
             x = layer(x, angles, positions, cache, x.shape[1])
         # What nobody reads is not computed: the last layer serves the positions whose logits or losses are asked for.
-        if labels is not None:
-            targets = F.pad(labels[:, 1:], (0, 1), value=-100).flatten()
-            learnt = (targets != -100).nonzero()[:, 0]
-            x = self.norm(self.layers[-1](x, angles, positions, cache, x.shape[1], learnt))
-            return CausalLMOutputWithPast(loss=linear_cross_entropy(x, self.lm_head.weight, targets[learnt]))
-        x = self.norm(self.layers[-1](x, angles, positions, cache, min(logits_to_keep or x.shape[1], x.shape[1])))
-        return CausalLMOutputWithPast(logits=self.lm_head(x), cache=cache)
+        return self.norm(self.layers[-1](x, angles, positions, cache, last, chosen))
+
+    def _read(
+        self, input_ids: torch.Tensor, cache: Cache | None, labels: torch.Tensor | None, keep: int | None
+    ) -> tuple[torch.Tensor | None, int, torch.Tensor | None]:
+        """Mean loss at the labelled tokens, their number, and the logits of the last `keep` tokens (none for None)."""
+        length = input_ids.shape[1]
+        if labels is None:
+            assert keep is not None  # whoever asks for no loss asks for logits
+            return None, 0, self.lm_head(self.final_states(input_ids, cache, min(keep, length)))
+        targets = F.pad(labels[:, 1:], (0, 1), value=-100).flatten()
+        learnt = (targets != -100).nonzero()[:, 0]
+        if keep is None:
+            x = self.final_states(input_ids, cache, length, learnt)
+            return self._loss(x, targets[learnt]), len(learnt), None
+        x = self.final_states(input_ids, cache, length)
+        loss = self._loss(x.flatten(0, 1)[learnt], targets[learnt])
+        return loss, len(learnt), self.lm_head(x[:, length - min(keep, length) :])
+
+    def _read_padded(
+        self,
+        input_ids: torch.LongTensor,
+        pads: torch.Tensor,
+        cache: PaddedCache | None,
+        labels: torch.Tensor | None,
+        logits_to_keep: int,
+        skip_logits: bool,
+    ) -> tuple[torch.Tensor | None, int, torch.Tensor | None]:
+        """As `_read`, for texts of which each begins after its `pads` `[B]`."""
+        batch, length = input_ids.shape
+        start = cache.columns if cache is not None else 0
+        keep = min(logits_to_keep or length, length)
+        losses: list[torch.Tensor] = []
+        counts: list[int] = []
+        whole = None if skip_logits else self.embed.weight.new_zeros(batch, keep, self.config.vocab_size)
+        for pad, texts, first in groups(pads, start, length):
+            own = labels[texts, first:] if labels is not None else None
+            inner = cache.caches[pad] if cache is not None else None
+            loss, count, logits = self._read(input_ids[texts, first:], inner, own, None if skip_logits else keep)
+            if loss is not None:
+                losses.append(loss * count)
+                counts.append(count)
+            if whole is not None and logits is not None:
+                whole = whole.to(logits.dtype)
+                whole[texts, keep - logits.shape[1] :] = logits
+        if cache is not None:
+            cache.columns += length
+        if labels is None:
+            return None, 0, whole
+        return torch.stack(losses).sum() / max(1, sum(counts)), sum(counts), whole
+
+    def _loss(self, states: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Mean loss of `states` `[n, E]`. An output layer that is more than a product, as an adapter makes it, is asked
+        for its logits.
+        """
+        if type(self.lm_head) is nn.Linear or not len(targets):
+            return linear_cross_entropy(states, self.lm_head.weight, targets)
+        return F.cross_entropy(self.lm_head(states).float(), targets)
 
 
-AutoConfig.register(WeakSpotsConfig.model_type, WeakSpotsConfig)
+class WeakSpotsModel(WeakSpotsForCausalLM):
+    """The same decoder for `AutoModel`: it gives hidden states in place of logits."""
+
+    def forward(  # type: ignore[override]
+        self,
+        input_ids: torch.LongTensor,
+        attention_mask: torch.Tensor | None = None,
+        cache: Cache | None = None,
+        use_cache: bool | None = None,
+    ) -> BaseModelOutputWithPast:
+        """`last_hidden_state` `[B, T, E]`, normalised. Raises ValueError for a batch that is padded on the left."""
+        if pads_before(attention_mask) is not None:
+            raise ValueError("hidden states of a batch are read without padding, or with padding on the right")
+        if cache is None and use_cache:
+            cache = self.new_cache()
+        states = self.final_states(input_ids, cache, input_ids.shape[1])
+        return BaseModelOutputWithPast(last_hidden_state=states, cache=cache)
+
+
+AutoModel.register(WeakSpotsConfig, WeakSpotsModel)
 AutoModelForCausalLM.register(WeakSpotsConfig, WeakSpotsForCausalLM)

@@ -18,7 +18,8 @@ from weakspots.files.validation import Validation
 from weakspots.machine import device as devices
 from weakspots.machine import processes
 from weakspots.mechanism import gate_statistics
-from weakspots.model.transformer import WeakSpotsConfig, WeakSpotsForCausalLM
+from weakspots.model.configuration import WeakSpotsConfig
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow
 from weakspots.training import checkpoint, throughput
 from weakspots.training.batches import Batches

@@ -7,6 +7,7 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 
 from weakspots.data.shards import Sequences
+from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.training.batches import IGNORED, labelled
 
 
@@ -20,13 +21,15 @@ def validation_loss(
     size = max(1, tokens // held_out.length)
     mine = range(accelerator.process_index, len(held_out), accelerator.num_processes)
     total, count = 0.0, 0
+    # what is asked for is the loss alone: the logits of a batch would not fit beside it
+    options = {"skip_logits": True} if isinstance(model, WeakSpotsForCausalLM) else {}
     model.eval()
     with torch.no_grad(), accelerator.autocast():
         for start in range(0, len(mine), size):
             inputs, labels = labelled(*held_out.read(mine[start : start + size]), answers_only)
             if counted := int((labels[:, 1:] != IGNORED).sum()):
                 inputs, labels = inputs.to(accelerator.device), labels.to(accelerator.device)
-                total += model(inputs, labels=labels, use_cache=False).loss.item() * counted
+                total += model(inputs, labels=labels, use_cache=False, **options).loss.item() * counted
                 count += counted
     of_all, labels_of_all = summed(accelerator, total, count)
     return {"loss": of_all / labels_of_all, "tokens": int(labels_of_all)}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 STORE = Path("results/mlflow.db")
 ARTIFACTS = "mlflow-artifacts"
 
+_KIND = "mlflow.experimentKind"  # else MLflow's page may take the experiment for one about chats, and show no runs
+
 WAIT_SECONDS = 20
 """How long a job waits for a store that others hold before it goes on untracked."""
 
@@ -52,8 +54,14 @@ def connect(settings: Settings) -> tuple[MlflowClient, str]:
         client = MlflowClient(tracking_uri=f"sqlite:///{store}")
         experiment = client.get_experiment_by_name(settings.experiment)
         if experiment is None:
-            return client, client.create_experiment(settings.experiment, artifact_location=str(settings.artifacts))
-    return client, experiment.experiment_id
+            identity = client.create_experiment(settings.experiment, artifact_location=settings.artifacts.as_uri())
+        else:
+            identity = experiment.experiment_id
+            if experiment.lifecycle_stage == "deleted":  # in MLflow's page; a run of the workflow brings it back
+                client.restore_experiment(identity)
+        if experiment is None or _KIND not in experiment.tags:
+            client.set_experiment_tag(identity, _KIND, "custom_model_development")
+    return client, identity
 
 
 def serve(port: int = 5000) -> None:
@@ -65,15 +73,25 @@ def serve(port: int = 5000) -> None:
         raise UserError(f"{STORE} does not exist: nothing has been tracked yet; run `make reproduce` first")
     repair(STORE)
     _quiet()
-    print(f"MLflow at http://127.0.0.1:{port} (Ctrl-C stops it)", file=sys.stderr)
+    address = f"http://127.0.0.1:{port}"
+    print(f"MLflow at {address} (Ctrl-C stops it); the runs of", file=sys.stderr)
+    for identity, name in _experiments():
+        print(f"  {name}: {address}/#/experiments/{identity}/runs", file=sys.stderr)
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     with suppress(KeyboardInterrupt):
         subprocess.run([*command, "--backend-store-uri", f"sqlite:///{STORE.resolve()}"], check=False)
 
 
+def _experiments() -> list[tuple[int, str]]:
+    """Id and name of every experiment of the store that is not deleted, but for MLflow's own empty one."""
+    query = "select experiment_id, name from experiments where lifecycle_stage = 'active' and name != 'Default'"
+    with closing(sqlite3.connect(STORE, timeout=WAIT_SECONDS)) as connection:
+        return connection.execute(query).fetchall()
+
+
 def repair(store: str | Path) -> None:
     """Point the artifact folders in `store` to the folder beside it: MLflow stores absolute paths, and folders move."""
-    root = Path(store).resolve().parent / ARTIFACTS
+    root = (Path(store).resolve().parent / ARTIFACTS).as_uri()
     with closing(sqlite3.connect(store, timeout=WAIT_SECONDS)) as connection, connection:
         for table, column, key in (
             ("experiments", "artifact_location", "experiment_id"),

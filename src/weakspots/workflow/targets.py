@@ -5,27 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from weakspots import config as configuration
-from weakspots.config import Config, LocalSource
+from weakspots.config import Config
 from weakspots.config.deepseek import TESTS
-from weakspots.data.corpora import source_files
 from weakspots.errors import UserError
 from weakspots.files.theory_columns import THEORY_TABLES
 from weakspots.workflow.launch import gpus_per_job, process_count
 from weakspots.workflow.layout import Layout
+from weakspots.workflow.text_digests import text_digest
 
 
 @dataclass(frozen=True)
 class Targets(Layout):
     """The files of one scale that the workflow can make, and the settings behind each.
 
-    `texts` holds, for every corpus, the files on disk that it is made of.
+    `texts` holds, for every corpus, the digest of the files on disk that it is made of.
     """
 
     settings: Config
-    texts: dict[str, list[str]]
+    texts: dict[str, str]
 
     @classmethod
     def of(cls, data: dict) -> Targets:
@@ -36,7 +35,7 @@ class Targets(Layout):
         """
         try:
             settings = configuration.parse(data)
-            texts = {name: text_files(settings, name) for name in settings.corpora}
+            texts = {name: text_digest(settings, name) for name in settings.corpora}
             process_count(settings)  # refuses a launcher that does not fit
         except UserError as error:
             raise SystemExit(f"Error in the configuration:\n{error}") from None
@@ -102,20 +101,6 @@ class Targets(Layout):
     def _runs(self) -> list[tuple[str, str]]:
         lookup = self.settings.lookup
         return [(name, padding) for name in self.settings.models_of(lookup.corpus) for padding in lookup.paddings]
-
-
-def text_files(config: Config, corpus: str) -> list[str]:
-    """Files on disk that a corpus is made of: none unless its source is local.
-
-    Files in the working directory are named from there, so that a folder that moved still holds the same inputs.
-    Raises UserError where there are none.
-    """
-    source = config.corpora[corpus].source
-    if not isinstance(source, LocalSource):
-        return []
-    here = Path.cwd()
-    files = [here / file for file in source_files(source.paths)]
-    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files]
 
 
 def one_of(names: Iterable[str]) -> str:

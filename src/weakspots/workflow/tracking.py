@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakspots.files.atomic import writing
-from weakspots.files.hashes import sha256, sha256_of_files
+from weakspots.files.hashes import sha256, sha256_of, sha256_of_files
 from weakspots.workflow.mlflow_store import Settings, connect, lock
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 INVOCATION = "WEAKSPOTS_INVOCATION"
 """Environment variable that names the invocation; the Snakefile sets it, and its jobs inherit it wherever they run."""
 
+MANY = 100
+"""Texts of a corpus, beyond which they are noted together."""
+
+LONGEST_NAME = 240
+"""Characters of a tag's name: MLflow has 250, and a few serve to tell names apart that it would refuse."""
+
+_REFUSED = ("INVALID_PARAMETER_VALUE", "RESOURCE_ALREADY_EXISTS")
 _PAUSE = 30  # seconds between two writes of a curve
 
 _log = logging.getLogger(__name__)
@@ -113,6 +121,15 @@ class Job:
         """What the job read, files or folders: a tag `input/<path>` with the hash of each, to walk lineage by."""
         self._try("note what was read", lambda client, run_id: _tag(client, run_id, "input", paths))
 
+    def log_corpus(self, paths: Iterable[str], digests: Mapping[str, str]) -> None:
+        """The texts that a corpus is made of: a tag `input/<path>` for each file, or, where they are many, one for each
+        entry of `paths` with the hash of all of them.
+        """
+        whole = sha256_of_files(digests.items())
+        noted = digests if len(digests) <= MANY else dict.fromkeys(paths, whole)
+        tags = {f"input/{_below(Path(path))}": digest for path, digest in noted.items()}
+        self._try("note what was read", lambda client, run_id: _set_tags(client, run_id, tags))
+
     def log_outputs(self, *paths: str | Path) -> None:
         """What the job wrote, without storing it: a tag `output/<path>` with the hash of each."""
         self._try("note what was written", lambda client, run_id: _tag(client, run_id, "output", paths))
@@ -145,7 +162,8 @@ class Job:
         try:
             action(self._client, self.run_id)
         except Exception as error:  # whatever it is, the result matters more
-            self._failed = True  # no further waiting for a store that does not answer
+            # a store that does not answer is not waited for again; one that refuses something takes the rest
+            self._failed = getattr(error, "error_code", None) not in _REFUSED
             _warn(what, error)
 
 
@@ -275,16 +293,28 @@ def _below(path: Path) -> str:
 
 
 def _tag(client: MlflowClient, run_id: str, role: str, paths: Iterable[str | Path]) -> None:
-    from mlflow.entities import RunTag
-
     hashes: dict[Path, str] = {}
     for path in map(Path, paths):
         found = _content_hashes(path)
         # of what was written, a reader may take a whole folder or one file of it
         hashes |= found if role == "output" else {path: found[path]}
-    tags = [RunTag(f"{role}/{_below(path)}"[:250], noted) for path, noted in hashes.items()]
-    for start in range(0, len(tags), 100):  # MLflow's limit for one request
-        client.log_batch(run_id, tags=tags[start : start + 100])
+    _set_tags(client, run_id, {f"{role}/{_below(path)}": noted for path, noted in hashes.items()})
+
+
+def _set_tags(client: MlflowClient, run_id: str, tags: Mapping[str, str]) -> None:
+    from mlflow.entities import RunTag
+
+    listed = [RunTag(tag_name(name), value) for name, value in tags.items()]
+    for start in range(0, len(listed), 100):  # MLflow's limit for one request
+        client.log_batch(run_id, tags=listed[start : start + 100])
+
+
+def tag_name(name: str) -> str:
+    """A name that MLflow takes. What it refuses is replaced, and a few digits of the hash keep such names apart."""
+    allowed = re.sub(r"[^\w\-. :/]", "_", name, flags=re.ASCII)[:LONGEST_NAME]
+    parts = [part if part.strip(".") else part.replace(".", "_") for part in allowed.split("/") if part]
+    allowed = "/".join(parts)
+    return allowed if allowed == name else f"{allowed} {sha256_of(name.encode())[:8]}"
 
 
 def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
