@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,6 +189,41 @@ def test_the_command_names_a_server_that_corrupts_prompts_of_some_lengths(tmp_pa
 
         assert main.main(["audit", "--endpoint", faulty, *common, "--max-gap", "5"]) == 3
         assert main.main(["audit", "--endpoint", healthy, *common, "--max-gap", "5"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("MPLBACKEND", "module://ipympl.backend_nbagg"), ("MPLBACKEND", "pgf"), ("MATPLOTLIBRC", "text.usetex: True\n")],
+)
+def test_a_persons_settings_for_figures_cost_no_verdict(tmp_path: Path, setting: str, value: str) -> None:
+    TOKENIZER.save_pretrained(tmp_path / "tokenizer")
+    if setting == "MATPLOTLIBRC":
+        (tmp_path / "matplotlibrc").write_text(value)
+        value = str(tmp_path / "matplotlibrc")
+    with serving(Reader(lambda at, length, luck: at % 4 == 1), TOKENIZER) as url:
+        command = [sys.executable, "-m", "weakspots.cli", "audit", "--endpoint", url, "--model", "m", "--stride", "4"]
+        command += ["--tokenizer", str(tmp_path / "tokenizer"), "--records", "6", "--demonstrations", "3"]
+        command += ["--budget", "200", "--max-gap", "5", "--output", str(tmp_path / "out")]
+        done = subprocess.run(command, env={**os.environ, setting: value}, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "modulo 4" in done.stdout
+    assert (tmp_path / "out/accuracy.png").stat().st_size > 5000
+
+
+def test_a_figure_that_cannot_be_drawn_costs_a_warning(tmp_path: Path, capsys, monkeypatch) -> None:
+    TOKENIZER.save_pretrained(tmp_path / "tokenizer")
+
+    def broken(report: Report) -> None:
+        raise RuntimeError("no pen")
+
+    monkeypatch.setattr("weakspots.audit.figure.draw", broken)
+    with serving(Reader(lambda at, length, luck: at % 4 == 1), TOKENIZER) as url:
+        common = ["--model", "m", "--tokenizer", str(tmp_path / "tokenizer"), "--stride", "4", "--records", "6"]
+        common += ["--demonstrations", "3", "--budget", "200", "--max-gap", "5", "--output", str(tmp_path / "out")]
+        assert main.main(["audit", "--endpoint", url, *common]) == 3
+    said = capsys.readouterr()
+    assert "modulo 4" in said.out and "no pen" in said.err
+    assert json.loads((tmp_path / "out/report.json").read_text())["verdict"] in said.out
 
 
 def test_the_cost_is_told_before_anything_is_asked(tmp_path: Path, capsys) -> None:

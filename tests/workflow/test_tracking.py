@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pandas
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weakspots.errors import UserError
 from weakspots.workflow import mlflow_store, tracking
@@ -216,6 +218,68 @@ def test_artifacts_are_found_after_the_folder_moved(folder: Path, monkeypatch: p
         job.log_artifacts(SETTINGS)
     assert [item.path for item in client().list_artifacts(runs()["after"].info.run_id)] == ["tracking.json"]
     assert not folder.exists()
+
+
+@given(st.text(min_size=1, max_size=400))
+def test_any_path_has_a_name_that_mlflow_takes_and_two_paths_have_two(path: str) -> None:
+    from mlflow.utils.validation import _validate_tag_name
+
+    _validate_tag_name(name := tracking.tag_name(f"input/{path}"))
+    assert len(name) <= 250
+    assert name != tracking.tag_name(f"input/{path}+")
+
+
+def test_a_name_that_mlflow_takes_stays_as_it_is() -> None:
+    assert tracking.tag_name("input/results/smoke/data/recall 2") == "input/results/smoke/data/recall 2"
+
+
+def test_a_tag_that_is_refused_costs_the_job_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "tag_name", lambda name: name)
+    (folder / "lang=en").mkdir()
+    (folder / "lang=en/c++,v2.txt").write_text("text")
+    with tracking.start_job(SETTINGS, "data prose", {"a": 1}, reads=["lang=en/c++,v2.txt"]) as job:
+        job.log_metrics({"tokens": 5})
+        job.log_artifacts(SETTINGS)
+    run = runs()["data prose"]
+    assert run.data.metrics == {"tokens": 5} and run.info.status == "FINISHED"
+    assert [item.path for item in client().list_artifacts(run.info.run_id)] == ["tracking.json"]
+
+
+def test_many_texts_are_noted_together(folder: Path) -> None:
+    digests = {f"letters/{number}.txt": f"{number:064}" for number in range(tracking.MANY + 1)}
+    with tracking.start_job(SETTINGS, "data prose", {}) as job:
+        job.log_corpus(["letters/*.txt"], digests)
+    tags = {key: value for key, value in runs()["data prose"].data.tags.items() if key.startswith("input/")}
+    assert len(tags) == 1 and next(iter(tags)).startswith("input/letters/_.txt")
+
+
+def test_an_experiment_that_was_deleted_in_mlflows_page_comes_back(folder: Path) -> None:
+    with tracking.start_job(SETTINGS, "before", {}):
+        pass
+    client().delete_experiment(client().get_experiment_by_name("smoke").experiment_id)
+    with tracking.start_job(SETTINGS, "after", {}):
+        pass
+    assert {"before", "after"} <= set(runs())
+
+
+def test_the_experiment_is_no_chat(folder: Path) -> None:
+    """Else MLflow's page may show an empty overview of traces in place of the runs."""
+    assert client().get_experiment_by_name("smoke").tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_artifacts_are_found_in_a_folder_with_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "job%2Fx #1 ?"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv(tracking.INVOCATION, "one")
+    tracking.initialise(SETTINGS, experiment="smoke")
+    for name in ("first", "second"):
+        with tracking.start_job(SETTINGS, name, {}) as job:
+            job.log_artifacts(SETTINGS)
+        run = runs()[name]
+        assert [item.path for item in client().list_artifacts(run.info.run_id)] == ["tracking.json"]
+    assert len(list(folder.rglob("artifacts/tracking.json"))) == 2
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_the_settings_hold_no_absolute_path(folder: Path) -> None:

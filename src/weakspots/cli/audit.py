@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakspots.errors import UserError
+from weakspots.files.atomic import writing
 
 if TYPE_CHECKING:  # heavy: imported where they are needed
     from weakspots.audit.report import Report
@@ -54,9 +55,17 @@ def audit(arguments: argparse.Namespace) -> int:
     report = ask(
         backends[0], tokenizer, compare=backends[1] if backends[1:] else None, output=arguments.output, **question
     )
-    _save(report, arguments.output)
-    print(report)
-    _log.info("report.html, report.json and accuracy.png are in %s", arguments.output)
+    with writing(arguments.output / "report.json") as unfinished:  # what was paid for comes first
+        unfinished.write_text(report.to_json(), encoding="utf-8")
+    print(report, flush=True)
+    try:
+        _draw(report, arguments.output)
+    except Exception as error:  # whatever it is, the verdict stands
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        _log.warning("the figure could not be drawn (%s); report.json is in %s", reason[:200], arguments.output)
+        _log.debug("the figure could not be drawn", exc_info=True)
+    else:
+        _log.info("report.html, report.json and accuracy.png are in %s", arguments.output)
     return report.exit_status
 
 
@@ -147,15 +156,14 @@ def _backend(place: Place, extra: dict[str, object], arguments: argparse.Namespa
     return Local.load(where, dtype=arguments.dtype, device=arguments.device, top=1)
 
 
-def _save(report: Report, output: Path) -> None:
+def _draw(report: Report, output: Path) -> None:
+    """Write the page and the figure."""
     from weakspots.audit.figure import draw
     from weakspots.audit.html import page
     from weakspots.figures.style import save
-    from weakspots.files.atomic import writing
 
-    for name, text in (("report.json", report.to_json()), ("report.html", page(report))):
-        with writing(output / name) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
+    with writing(output / "report.html") as unfinished:
+        unfinished.write_text(page(report), encoding="utf-8")
     save(draw(report), output / "accuracy.png")
 
 

@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import sys
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 
@@ -121,6 +122,10 @@ def _log_to(file: Path | None, name: str) -> None:
         handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=handlers, force=True)
     _log.setLevel(logging.DEBUG)
+    # What a person has set for figures of their own must not change these, or stop them: a backend of a notebook
+    # that is not installed here, text set by TeX. Kernels of notebooks choose the backend that they need.
+    os.environ["MATPLOTLIBRC"] = str(resources.files("weakspots") / "resources" / "matplotlibrc")
+    os.environ.pop("MPLBACKEND", None)
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TRANSFORMERS_NO_TQDM", "1")
