@@ -54,8 +54,11 @@ $(BROWSER): envs/browser.txt $(READY)
 	@if $(VENV)/bin/python -m pip install --disable-pip-version-check -q --no-deps -r envs/browser.txt; then touch $(BROWSER); \
 	else echo "envs/browser.txt could not be fetched: the explorer's tests in a browser are skipped"; fi
 
+# As many jobs as this machine, or the container on it, has processors and memory for: Snakemake counts the machine's.
+JOBS = $$($(VENV)/bin/python -m weakspots.machine.cores)
+
 reproduce: $(READY)
-	snakemake
+	snakemake --cores $(JOBS)
 	@echo "Figures, tables and claims are in results/laptop; results/README.md says what each file is."
 
 .PHONY: train lookup knockout gates cycling deepseek theory figure_1 figure_2 figure_3 figure_4 figure_5 figure_6 figure_theory tables claims explorer

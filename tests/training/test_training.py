@@ -13,7 +13,7 @@ from rows import BACKBONE, TABLE, build
 from small import CORPUS, MEASURED, changed, curve, weights
 from transformers import AutoModelForCausalLM
 
-from weakspots.config import Corpus, CurriculumStage
+from weakspots.config import Corpus, CurriculumStage, Muon
 from weakspots.data.prepare import prepare
 from weakspots.data.shards import Sequences
 from weakspots.errors import UserError
@@ -65,10 +65,14 @@ def test_a_seed_gives_the_same_run_to_the_bit_and_another_seed_another(data, tmp
     assert sorted(results[0]["gates"]["step"].unique()) == [0, 9, 19]
 
 
-@pytest.mark.parametrize("name", ["w8s4-1kv", "full-4kv"])
+MUON = {"rate": 3, "offset_decay": 10, "gate_bias_rate": 6}
+
+
+@pytest.mark.parametrize(("name", "muon"), [("w8s4-1kv", None), ("full-4kv", None), ("w8s4-1kv", MUON)])
 @pytest.mark.parametrize("stop", [1, 7, 11, 18])
-def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, monkeypatch, name, stop):
-    undisturbed = loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / "undisturbed")
+def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, monkeypatch, name, muon, stop):
+    corpus = changed(muon=muon and Muon.model_validate(muon))
+    undisturbed = loop.train(TABLE[name], BACKBONE, corpus, data, tmp_path / "undisturbed")
     count = loop.Record.count
 
     def stopping(self, loss, tokens):
@@ -79,10 +83,10 @@ def test_a_stopped_run_resumes_to_the_same_curve_and_weights(data, tmp_path, mon
     with monkeypatch.context() as patched:
         patched.setattr(loop.Record, "count", stopping)
         with pytest.raises(Stopped):
-            loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / "resumed")
+            loop.train(TABLE[name], BACKBONE, corpus, data, tmp_path / "resumed")
     kept = sorted(path.name for path in (tmp_path / "resumed").glob("checkpoint-*"))
     assert kept == [f"checkpoint-{step:08d}" for step in (5, 10, 15) if step <= stop][-2:]
-    resumed = loop.train(TABLE[name], BACKBONE, CORPUS, data, tmp_path / "resumed")
+    resumed = loop.train(TABLE[name], BACKBONE, corpus, data, tmp_path / "resumed")
     for table in ("training", "gates", "validation"):
         left, right = (result[table].drop(columns=MEASURED, errors="ignore") for result in (undisturbed, resumed))
         pd.testing.assert_frame_equal(left, right, check_exact=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from weakspots.attention.memory import Memory
+from weakspots.files.written_values import as_written
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +32,7 @@ def _open(schema: dict[str, Any]) -> None:
 class ModelRow(BaseModel):
     """The attributes of one run. `window` (W) and `stride` (S) are in tokens."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_open)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, json_schema_extra=_open)
 
     compressor: str = Field(
         description="how windows become cache entries: a file of src/weakspots/compressors/, which may add "
@@ -50,6 +51,11 @@ class ModelRow(BaseModel):
     )
     local_window: int = Field(16, ge=1, description="length of the sliding window in tokens, the query's own included")
     seed: int = Field(42, ge=0, description="seed of the initialisation and of the order of the training data")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, data: Any) -> Any:
+        return as_written(cls, data)
 
     @model_validator(mode="after")
     def _consistent(self) -> ModelRow:

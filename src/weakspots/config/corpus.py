@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from weakspots.config.section import Section, without_nulls
+from weakspots.config.section import Section, Seed, without_nulls
 from weakspots.task.records import animals, names
+
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class RecallSource(Section):
@@ -19,11 +21,11 @@ class RecallSource(Section):
 
 
 class LocalSource(Section):
-    """Text files on disk: .txt (one document a file), .jsonl or .parquet (one document a row)."""
+    """Text files on disk: .txt (one document a file), or .jsonl, .ndjson, .parquet, .arrow (one document a row)."""
 
     kind: Literal["local"]
     paths: list[str] = Field(min_length=1, description="files, folders or globs, from the working directory")
-    text_field: str = Field("text", description="the JSONL key or Parquet column that holds the text")
+    text_field: str = Field("text", description="the key or column that holds the text")
 
 
 class HubSource(Section):
@@ -101,13 +103,13 @@ class Training(Section):
     decay_fraction: float = Field(ge=0, le=1, description="share of the steps, at the end, over which the rate falls")
     final_rate: float = Field(0.0, ge=0, le=1, description="learning rate at the end, as a share of the peak")
     weight_decay: float = Field(ge=0)
-    betas: tuple[float, float] = Field((0.9, 0.95), description="of AdamW")
+    betas: tuple[Share, Share] = Field((0.9, 0.95), description="of AdamW")
     muon: Muon | None = Field(None, description="null: AdamW for everything")
     clip_norm: float = Field(1.0, gt=0)
     loss_on: Literal["all", "answers"] = Field(description="all tokens, or only the values of repeated keys")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the products; weights are float32")
     log_every: int = Field(20, ge=1, description="steps between two rows of training.parquet")
-    checkpoint_steps: list[int] = Field(
+    checkpoint_steps: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list, description="steps whose weights and gate statistics are kept; 0 is the start"
     )
     gate_windows: int = Field(2_048, ge=1, description="validation windows that gate statistics are taken over")
@@ -141,7 +143,7 @@ class Corpus(Section):
 
     source: Annotated[RecallSource | LocalSource | HubSource, Field(discriminator="kind")]
     tokenizer: Annotated[WordTokenizer | BytePairTokenizer | PretrainedTokenizer, Field(discriminator="kind")]
-    seed: int = 0
+    seed: Seed = 0
     shard_tokens: int = Field(2_000_000, ge=1024, description="tokens per shard file")
     stages: list[CurriculumStage] = Field(min_length=1)
     training: Training

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from weakspots.config.corpus import Corpus, Training
-from weakspots.config.section import Section, without_nulls
+from weakspots.config.section import Section, Seed, without_nulls
 
 TESTS = ("needle", "code_completion", "layer_knockout")
 """What a model is asked: sections of the configuration, and the names of the tables."""
@@ -33,7 +33,7 @@ class StandInShape(Section):
         Literal["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention", "full_attention"]
     ] = Field(min_length=1, description="the attention of each layer; full_attention: deepseek_v3 only")
     sliding_window: int = Field(16, ge=1, description="exact tokens that a query sees, itself included")
-    seed: int = Field(42, description="of the initial weights and the order of the data")
+    seed: Seed = Field(42, description="of the initial weights and the order of the data")
     steps: int | None = Field(None, ge=1, description="optimiser steps, instead of stand_in.training.steps")
 
     @model_validator(mode="after")
@@ -97,7 +97,7 @@ class Needle(Section):
     modulus: int = Field(8, ge=2, description="positions are grouped modulo this: a multiple of every stride")
     prompts_per_residue: int = Field(ge=1, description="a multiple of modulus squared")
     batch: int = Field(64, ge=1, description="prompts per forward pass, for models that are loaded here")
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _exact(self) -> Needle:
@@ -117,7 +117,9 @@ class CodeCompletion(Section):
     """The flipping completion: a docstring that grows by a token, before code that stays the same."""
 
     models: list[str] = Field(default_factory=list, description="which are asked; one without a backend is not run")
-    equals: list[int] = Field(default_factory=lambda: list(range(9, 25)), min_length=1, description="signs: n")
+    equals: list[Annotated[int, Field(ge=1)]] = Field(
+        default_factory=lambda: list(range(9, 25)), min_length=1, description="signs: n"
+    )
     repository: str | None = Field(None, description="hub id of the model whose kernel is completed; null: our own")
     kernel: str = Field("inference/kernel.py", description="the file in that repository")
     revision: str | None = Field(None, description="of the repository; null: the newest")
@@ -132,7 +134,7 @@ class LayerKnockout(Section):
     query_tokens: int = Field(1, ge=1, description="tokens at the end of the prompt whose outputs are replaced")
     chunk_tokens: int = Field(512, ge=1, description="tokens read at a time; the last chunk holds the query tokens")
     batch: int = Field(64, ge=1, description="prompts at a time")
-    seed: int = Field(1_000, description="of the calibration prompts; another one than the needle's")
+    seed: Seed = Field(1_000, description="of the calibration prompts; another one than the needle's")
 
     @model_validator(mode="after")
     def _one_chunk(self) -> LayerKnockout:
@@ -163,9 +165,9 @@ class StandIn(Section):
     width: int = Field(64, ge=2, description="hidden size")
     heads: int = Field(2, ge=1, description="query heads")
     head_width: int = Field(64, ge=2, description="channels per head")
-    compress_rates: dict[Literal["compressed_sparse_attention", "heavily_compressed_attention"], int] = Field(
-        description="tokens per entry; the first is the stride"
-    )
+    compress_rates: dict[
+        Literal["compressed_sparse_attention", "heavily_compressed_attention"], Annotated[int, Field(ge=1)]
+    ] = Field(description="tokens per entry; the first is the stride")
     index_topk: int = Field(64, ge=1, description="entries that a query may choose: at least as many as there are")
     experts: int = Field(2, ge=1, description="routed experts of a layer")
     training: StandInTraining
@@ -202,6 +204,7 @@ class Deepseek(Section):
                 if model not in self.models:
                     raise ValueError(f"{test}.models names {model!r}, which is not among models: add it there")
         for name, row in self.models.items():
+            self._rate_is_the_stride(name, row)
             if row.stride is not None and modulus % row.stride:
                 raise ValueError(f"needle.modulus {modulus} is no multiple of models.{name}.stride {row.stride}")
             if row.prompts_per_residue is not None:
@@ -215,6 +218,15 @@ class Deepseek(Section):
         if self.layer_knockout.seed == self.needle.seed:
             raise ValueError("layer_knockout.seed is needle.seed, so prompts would be calibrated and evaluated on")
         return self
+
+    def _rate_is_the_stride(self, name: str, row: DeepseekModel) -> None:
+        rate = self.stand_in.compress_rates.get("compressed_sparse_attention")
+        sparse = row.stand_in is not None and "compressed_sparse_attention" in row.stand_in.layers
+        if sparse and row.stride != rate:
+            raise ValueError(
+                f"models.{name}.stride {row.stride} is not stand_in.compress_rates.compressed_sparse_attention {rate}, "
+                "with which it is trained: make the two equal"
+            )
 
     def run(self, test: str) -> list[str]:
         """Ids of the models that `test` is put to and that there is a backend for, in the table's order."""

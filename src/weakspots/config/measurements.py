@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from weakspots.config.section import Section
+from weakspots.config.section import Section, Seed
 
 Padding = Literal["prefix", "in_sequence"]
 """Where the lookup evaluation puts the filler that moves the target: before all records, or in the gaps between."""
@@ -24,7 +24,7 @@ class Lookup(Section):
     records: int = Field(ge=2)
     demonstrations: int = Field(8, ge=0)
     batch: int = Field(256, ge=1, description="prompts per forward pass")
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _exact(self) -> Lookup:
@@ -47,7 +47,7 @@ class Knockout(Section):
     """Knockouts: what a head's output is replaced by."""
 
     calibration: int = Field(256, ge=1, description="prompts over which the mean output is taken; none is evaluated")
-    seed: int = Field(1_000, description="of the calibration prompts; another one than the lookup's")
+    seed: Seed = Field(1_000, description="of the calibration prompts; another one than the lookup's")
 
 
 class Cycling(Section):
@@ -71,4 +71,4 @@ class Statistics(Section):
 
     bootstrap: int = Field(2_000, ge=100, description="bootstrap replicates over mappings")
     confidence: float = Field(0.95, gt=0.5, lt=1)
-    seed: int = 0
+    seed: Seed = 0

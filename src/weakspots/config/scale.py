@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from weakspots.config.section import Section, without_nulls
 from weakspots.config.theory import Theory
 from weakspots.errors import UserError
 from weakspots.files.atomic import writing
+from weakspots.files.written_values import NotAsWritten
 from weakspots.model_table import TableRow
 from weakspots.task.records import animals
 
@@ -78,9 +80,12 @@ class Config(Section):
                     f"{self.backbone.query_heads}: use a divisor of it"
                 )
             if row.compressed and self.lookup.modulus % row.stride:
+                modulus = math.lcm(self.lookup.modulus, row.stride)
                 raise ValueError(
-                    f"lookup.modulus {self.lookup.modulus} is no multiple of models.{name}.stride {row.stride}: "
-                    f"use a common multiple of every stride"
+                    f"lookup.modulus {self.lookup.modulus} is no multiple of models.{name}.stride {row.stride}: set "
+                    f"lookup.modulus to {modulus} and lookup.mappings to {modulus**2}, which makes every lookup "
+                    f"{modulus**3 / (self.lookup.modulus * self.lookup.mappings):.3g} times as long, or use a stride "
+                    f"that divides {self.lookup.modulus}"
                 )
         for name, corpus in self.corpora.items():
             if corpus.models != "all":
@@ -223,6 +228,8 @@ def _explain(item: ErrorDetails) -> str:
     ]
     place = ".".join(map(str, location)) or "the configuration"
     message = item["msg"].removeprefix("Value error, ")
+    if isinstance(written := item.get("ctx", {}).get("error"), NotAsWritten):
+        return f"{'.'.join(map(str, (*location, written.key)))}: {written.reason}"
     if item["type"] == "extra_forbidden":
         return f"{place}: unknown key; remove it or correct its spelling"
     if item["type"] == "string_pattern_mismatch":
