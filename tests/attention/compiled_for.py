@@ -1,9 +1,15 @@
-"""Compiles every program of the kernels for an H100, where there is no GPU; prints their names.
+"""Compiles every program of the kernels for GPUs that are not here; prints their names.
 
-Run as a script, without Triton's interpreter. It intercepts the launches of one forward and backward pass.
+    python compiled_for.py 80 90 100    # compute capabilities
+
+Run without Triton's interpreter. It intercepts the launches of forward and backward passes. Triton makes another
+program where an integer argument is 1, where it is divisible by 16, and where it is neither, so sizes of all three
+kinds are passed.
 """
 
 from __future__ import annotations
+
+import sys
 
 import torch
 import triton
@@ -13,7 +19,10 @@ from triton.compiler import ASTSource
 from weakspots.attention import triton_attend, triton_attend_kernels, triton_pool
 from weakspots.attention.memory import Memory
 
-TARGET = GPUTarget("cuda", 90, 32)
+LENGTHS = (256, 8, 20, 137)
+"""Tokens: entries and rows are divisible by 16, 1, and neither; the last length is odd."""
+ENTRIES = ((1, 1), (1, 16), (3, 5))
+"""Texts and entries of each that are pooled."""
 SHARED = 99 * 1024
 """Bytes of shared memory that one program may have on every card since compute capability 8.0."""
 POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16"}
@@ -22,7 +31,8 @@ POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16"}
 class Compiled:
     """Stands for a kernel: a launch compiles it for the types and sizes it is given, and does not run it."""
 
-    seen: set[str] = set()
+    seen: set[tuple] = set()
+    target: GPUTarget
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -42,14 +52,19 @@ class Compiled:
                 kinds[name], values[name] = "constexpr", value
             else:
                 kinds[name] = "i32"
+                if value % 16 == 0:
+                    aligned[number,] = [["tt.divisibility", 16]]
+        made = (self.kernel.__name__, str(kinds), str(values), str(aligned), self.target.arch)
+        if made in self.seen:
+            return
+        if not any(self.kernel.__name__ == name for name, *_ in self.seen):
+            print(self.kernel.__name__)
+        self.seen.add(made)
         signature = {name: kinds.get(name, "constexpr") for name in names}
         source = ASTSource(self.kernel, signature, values, aligned)
-        made = triton.compile(source, target=TARGET, options={"num_stages": num_stages})
+        made = triton.compile(source, target=self.target, options={"num_stages": num_stages})
         assert made.asm["cubin"]
         assert made.metadata.shared <= SHARED, f"{self.kernel.__name__}: {made.metadata.shared} bytes of shared memory"
-        if self.kernel.__name__ not in self.seen:
-            print(self.kernel.__name__)
-        self.seen.add(self.kernel.__name__)
 
 
 def main() -> None:
@@ -59,14 +74,19 @@ def main() -> None:
     ):
         for name in names:
             setattr(module, name, Compiled(getattr(module, name)))
-    memory, length, width = Memory(8, 8, 0, "sliding", 16), 256, 128
-    shapes = [(16, length), (2, length), (2, length), *[(2, memory.entry_count(length))] * 2]
-    tensors = [torch.empty(1, *shape, width, dtype=torch.bfloat16, requires_grad=True) for shape in shapes]
-    triton_attend.attend(*tensors, memory).sum().backward()
-    for scores in (1, width):
-        product = torch.empty(8, 1, 32, 2 * (width + scores), dtype=torch.bfloat16, requires_grad=True)
-        bias = torch.empty(8, 2 * scores, requires_grad=True)
-        triton_pool.pool(product, bias, 2, width, 0).sum().backward()
+    memory, width = Memory(8, 8, 0, "sliding", 16), 128
+    for capability in map(int, sys.argv[1:]):
+        Compiled.target = GPUTarget("cuda", capability, 32)
+        for length in LENGTHS:
+            shapes = [(16, length), (2, length), (2, length), *[(2, memory.entry_count(length))] * 2]
+            tensors = [torch.empty(1, *shape, width, dtype=torch.bfloat16, requires_grad=True) for shape in shapes]
+            triton_attend.attend(*tensors, memory).sum().backward()
+        for scores in (1, width):
+            for texts, entries in ENTRIES:
+                shape = (8, texts, entries, 2 * (width + scores))
+                product = torch.empty(shape, dtype=torch.bfloat16, requires_grad=True)
+                bias = torch.empty(8, 2 * scores, requires_grad=True)
+                triton_pool.pool(product, bias, 2, width, 0).sum().backward()
 
 
 if __name__ == "__main__":

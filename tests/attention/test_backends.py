@@ -144,11 +144,14 @@ def test_choosing_imports_no_kernel_before_one_is_used():
 
 
 @pytest.mark.skipif(COMPILED, reason="compiled and run by the other tests")
-def test_every_program_compiles_for_a_gpu_that_is_not_here():
-    """To machine code of an H100, within the shared memory that smaller cards have too."""
+@pytest.mark.parametrize("capability", ["80", "90", "100"], ids=["A100", "H100", "B200"])
+def test_every_program_compiles_for_a_gpu_that_is_not_here(capability):
+    """To machine code, for every kind of size, within the shared memory that smaller cards have too."""
     environment = {**os.environ, "TRITON_INTERPRET": "0"}
     script = Path(__file__).with_name("compiled_for.py")
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, script, capability], env=environment, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["forward", "backward_queries", "backward_keys", "_forward", "_backward"]
 

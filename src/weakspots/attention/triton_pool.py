@@ -68,7 +68,7 @@ def _forward(
     peak = tl.full((ROWS, GATES), _HIDDEN, tl.float32)
     total = tl.zeros((ROWS, GATES), tl.float32)
     pooled = tl.zeros((ROWS, COLUMNS), tl.float32)
-    step = rows.to(tl.int64) * (HEADS * (WIDTH + score))
+    step = tl.cast(rows, tl.int64) * (HEADS * (WIDTH + score))  # rows is a plain 1 where there is one
     for offset in range(WINDOW):
         logits, missing = _logits(
             product, bias, offset, entry, head, inside, entries, lead, HEADS, WIDTH, GATES, BIASED
@@ -127,7 +127,7 @@ def _backward(
     line = entry[:, None] * (HEADS * (WIDTH + score))
     payloads = line + (head * WIDTH + channel)[None, :]
     scores = line + (HEADS * WIDTH + head * score + gate)[None, :]
-    step = rows.to(tl.int64) * (HEADS * (WIDTH + score))
+    step = tl.cast(rows, tl.int64) * (HEADS * (WIDTH + score))  # rows is a plain 1 where there is one
     for offset in range(WINDOW):
         logits, _ = _logits(product, bias, offset, entry, head, inside, entries, lead, HEADS, WIDTH, GATES, BIASED)
         alpha = tl.exp(logits - log_total)
