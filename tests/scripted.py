@@ -62,6 +62,7 @@ class Scripted:
         self.requests: Counter = Counter()
         self.answered: Counter = Counter()
         self.keys: set[str] = set()
+        self.agents: set[str] = set()
         self.at_once = self.most_at_once = 0
 
     def __enter__(self) -> Scripted:
@@ -95,6 +96,7 @@ class Scripted:
                 headers = dict(line.lower().split(": ", 1) for line in head.decode().split("\r\n")[1:-2])
                 body = json.loads(await reader.readexactly(int(headers["content-length"])))
                 self.keys.add(headers.get("authorization", ""))
+                self.agents.add(headers.get("user-agent", ""))
                 self.at_once += 1
                 self.most_at_once = max(self.at_once, self.most_at_once)
                 try:
@@ -116,11 +118,16 @@ class Scripted:
         if fault == "timeout":
             await reader.read(1)  # nothing until the client hangs up
             raise ConnectionResetError
+        if fault and fault.startswith("inside "):  # an error in a response that says it is none
+            code = int(fault.removeprefix("inside "))
+            self._write(writer, json.dumps({"error": {"message": f"scripted {code}", "code": code}}).encode())
+            return
         if fault and fault.isdecimal():
             message = f"scripted {fault}, your key is {headers.get('authorization', 'missing')}"
             self._write(writer, json.dumps({"error": {"message": message, "code": int(fault)}}).encode(), fault)
             return
-        whole = json.dumps(completion(ids, body["model"], body.get("logprobs", 0), fault)).encode()
+        answer = completion(ids, body["model"], body.get("logprobs", 0), fault)
+        whole = json.dumps(answer | {"id": f"cmpl-{self.requests.total()}"}).encode()  # as every server numbers them
         if fault == "truncated":
             self._write(writer, whole[: len(whole) // 2])
         elif fault == "cut":
@@ -129,6 +136,8 @@ class Scripted:
         else:
             self.answered[ids] += 1
             self._write(writer, whole)
+            if fault == "twice":
+                self._write(writer, whole)
         await writer.drain()
 
     def _write(self, writer: asyncio.StreamWriter, body: bytes, status: str = "200", length: int | None = None) -> None:

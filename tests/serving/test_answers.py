@@ -61,6 +61,29 @@ def test_ids_that_vllm_gives_instead_of_texts() -> None:
     assert parse(body(VLLM, token_ids=[5]), "a").token_id == 5
 
 
+@pytest.mark.parametrize("mark", ["\u0120", "\u2581", ""], ids=["byte level", "SentencePiece", "bare"])
+def test_a_token_that_is_spelled_as_in_the_vocabulary_is_read_as_its_text(mark: str) -> None:
+    spelled = {
+        "tokens": [f"{mark}cat"],
+        "token_logprobs": [-0.25],
+        "top_logprobs": [{f"{mark}cat": -0.25, f"{mark}dog": -2.0}],
+    }
+    answer = parse(body(spelled), "a")
+    assert answer.token == " cat" and answer.logprobs == {" cat": -0.25, " dog": -2.0}
+    assert is_correct(answer, 5, " cat") and rank_and_logprob(answer, 8, " dog") == (2, -2.0)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**40, "5", 5.5, True, None])
+def test_an_id_that_no_vocabulary_has_is_no_answer(wrong: object) -> None:
+    first = LLAMA["content"][0]
+    with pytest.raises(Malformed):
+        parse(body({"content": [first | {"id": wrong}]}), "a")
+    with pytest.raises(Malformed):
+        parse(body(VLLM, token_ids=[wrong]), "a")
+    with pytest.raises(Malformed):
+        parse(body(VLLM | {"tokens": ["token_id:-3"]}), "a")
+
+
 def test_the_shape_of_llama_cpp_where_two_tokens_may_have_one_text() -> None:
     answer = parse(body(LLAMA), "a")
     assert (answer.token, answer.token_id) == (" cat", 5)

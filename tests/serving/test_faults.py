@@ -61,6 +61,32 @@ def test_after_a_failure_that_stays_a_rerun_completes(fault: str, tmp_path: Path
         assert once_each(server)
 
 
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_response_that_comes_twice_shifts_no_answer(concurrency: int, tmp_path: Path) -> None:
+    twice = {tuple(ids) for _, ids in PROMPTS[3:30:9]}
+    with Scripted(lambda ids, before: "twice" if ids in twice else None) as server:
+        answers = ask_all(endpoint(server, concurrency=concurrency), PROMPTS, tmp_path / "answers.jsonl")
+        assert right(answers)
+        assert server.requests.total() <= len(PROMPTS) + len(twice)  # one more each, where the copy came late
+
+
+@pytest.mark.parametrize(("code", "asked"), [(404, 1), (401, 1), (503, 3)])
+def test_an_error_inside_a_response_that_says_it_is_none_counts_as_that_error(
+    code: int, asked: int, tmp_path: Path
+) -> None:
+    with Scripted(lambda ids, before: f"inside {code}") as server:
+        with pytest.raises(UserError, match=f"status {code}: scripted {code}"):
+            ask_all(endpoint(server, concurrency=1), PROMPTS, tmp_path / "answers.jsonl")
+        assert server.requests.total() == asked
+
+
+def test_requests_say_who_asks(tmp_path: Path) -> None:
+    with Scripted() as server:
+        ask_all(endpoint(server), PROMPTS[:3], tmp_path / "answers.jsonl")
+        (agent,) = server.agents
+    assert agent.startswith("weakspots/")
+
+
 @pytest.mark.parametrize("fault", MISLEADING)
 def test_answers_that_mean_something_else_are_found_before_the_run(fault: str, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"

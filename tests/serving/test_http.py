@@ -49,7 +49,7 @@ def exchange(*responses: bytes, close: bool = True, url: str = "http://127.0.0.1
         connection = Connection(url.format(port=server.sockets[0].getsockname()[1]), {"X-Mine": "1"}, trusted)
         try:
             for _ in responses:
-                read.append(await connection.post(b"[1]"))
+                read.append(await connection.post(b"[%d]" % len(read)))
         finally:
             connection.close()
             server.close()
@@ -65,12 +65,22 @@ def test_a_body_is_read_whole_whatever_says_where_it_ends(response: bytes) -> No
     head, _, sent = got[0].partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"POST /v1 HTTP/1.1" and b"X-Mine: 1" in lines and b"Content-Length: 3" in lines
-    assert lines[1].startswith(b"Host: 127.0.0.1:") and sent == b"[1]"
+    assert lines[1].startswith(b"Host: 127.0.0.1:") and sent == b"[0]"
 
 
 @pytest.mark.parametrize("response", [LENGTH, CHUNKED, AFTER_NOTICE])
 def test_one_connection_serves_many_requests(response: bytes) -> None:
-    assert exchange(response, response, response, close=False)[2] == 1
+    other = response.replace(b"caf", b"tea")
+    assert exchange(response, other, response, close=False)[2] == 1
+
+
+def test_a_response_that_comes_over_again_is_asked_for_anew() -> None:
+    """On a new connection, where the same bytes are taken for an answer."""
+    other = LENGTH.replace(b"caf", b"tea")
+    got, read, connections = exchange(LENGTH, other, LENGTH, other, close=False)
+    assert connections == 1 and len(got) == 4
+    got, read, connections = exchange(LENGTH, LENGTH, close=False)
+    assert [body for _, _, body in read] == [BODY, BODY] and connections == 2 and len(got) == 3
 
 
 def test_a_connection_that_the_server_closed_or_will_close_is_opened_again() -> None:

@@ -15,11 +15,12 @@ from contextlib import suppress
 
 from pydantic_core import to_json
 
+from weakspots import __version__
 from weakspots.errors import UserError
 from weakspots.files.hashes import config_hash
 from weakspots.serving.answers import Answer, Prompt
 from weakspots.serving.background import results_of
-from weakspots.serving.completions import Malformed, error_message, parse
+from weakspots.serving.completions import Malformed, error_message, error_status, parse
 from weakspots.serving.http import Broken, Connection
 from weakspots.serving.server import KEY_VARIABLE, api_key, completions_url, retry_after
 
@@ -103,7 +104,9 @@ class Endpoint:
 
     async def _ask(self, prompts: Sequence[Prompt], put: Callable[[Answer], None]) -> None:
         waiting, run = iter(prompts), _Run()
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = {"User-Agent": f"weakspots/{__version__}"}  # without one, some networks in between refuse everything
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         tls = ssl.create_default_context() if self._url.startswith("https:") else None  # slow: once for all connections
 
         async def work() -> None:
@@ -148,6 +151,8 @@ class Endpoint:
         try:
             async with asyncio.timeout(self._timeout):
                 status, headers, answer = await connection.post(body)
+            if status == 200:
+                status = error_status(answer) or 200
             if status == 200:
                 return parse(answer, key)
         except TimeoutError:
