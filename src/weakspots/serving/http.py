@@ -39,8 +39,8 @@ class Connection:
         server sent unasked, and would shift all answers after it. Completions have ids, so this hardly happens
         otherwise: the request is then made again on a new connection.
         """
-        asked, answered = self._last if self._streams is not None and self._last else (body, b"")
         response = await self._exchange(body)
+        asked, answered = self._last or (body, b"")
         if asked != body and response[0] == 200 and response[2] == answered:
             self.close()
             response = await self._exchange(body)
