@@ -12,7 +12,7 @@ from weakspots.config import Muon as MuonSettings
 from weakspots.training.optimizers import COEFFICIENTS, Muon, optimizer_for, orthogonalised
 
 OPTIONS = {"muon": True, "factor": 1.0, "weight_decay": 0.1, "offset_decay": 0.0}
-MUON = CORPUS.training.model_copy(update={"muon": MuonSettings(rate=10, offset_decay=3, gate_bias_rate=5)})
+MUON = CORPUS.training.model_copy(update={"muon": MuonSettings(rate=10, offset_decay=3, gate_rate=2, gate_bias_rate=5)})
 
 
 def muon(parameter, **options):
@@ -96,7 +96,7 @@ def test_everything_that_learns_is_in_one_group_and_follows_what_the_configurati
         matrix = key.endswith(("projection.weight", "payload")) or ".mlp." in key
         part = key.rsplit(".", 1)[-1]
         assert group["muon"] == (not ("embed" in key or "norm" in key or part in ("gate", "gate_bias"))), key
-        assert group["factor"] == {True: 10, False: 5 if part == "gate_bias" else 1}[group["muon"]], key
+        assert group["factor"] == (10 if group["muon"] else {"gate": 2, "gate_bias": 5}.get(part, 1)), key
         if part == "payload":
             assert group["offset_decay"] == (0.1 if "uniform" in name else 3), key
         assert group["weight_decay"] == (0.0 if "norm" in key or part == "gate_bias" else 0.1), (key, matrix)

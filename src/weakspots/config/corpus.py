@@ -90,6 +90,7 @@ class Muon(Section):
         description="weight decay of what tells the payload maps of a window's offsets apart, where a gate chooses "
         "among them; what they have in common has weight_decay",
     )
+    gate_rate: float = Field(1.0, gt=0, description="rate of the gates' maps Z, in learning rates")
     gate_bias_rate: float = Field(1.0, gt=0, description="rate of the gates' biases b, in learning rates")
 
 

@@ -62,7 +62,7 @@ def _muon(module: nn.Module, name: str, parameter: nn.Parameter, training: Train
             return {**adamw, "weight_decay": 0.0, "factor": muon.gate_bias_rate}
         gates = module.row.gate_weights
         if name in gates:
-            return adamw
+            return {**adamw, "factor": muon.gate_rate}
         apart = muon.offset_decay if gates else training.weight_decay
         return {"muon": True, "factor": muon.rate, "offset_decay": apart}
     if parameter.dim() != 2 or isinstance(module, nn.Embedding):

@@ -45,6 +45,8 @@ def _repetition(results: Results, model: str, padding: str) -> Verdict:
             f"period {found.period} (p = {found.p_value:.1g}, dominant in {found.share:.0%} of replicates), "
             f"gap {found.gap:.1f}"
         )
+        if found.period != stride and stride % found.period == 0:
+            value += f"; {found.period} divides the stride {stride}, after which accuracy repeats too"
     return finding(results, model, padding, Status.of(found.period == stride), value)
 
 
