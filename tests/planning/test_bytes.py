@@ -14,7 +14,8 @@ from weakspots.attention import naive
 from weakspots.config import Backbone, CurriculumStage, load
 from weakspots.data.prepare import prepare
 from weakspots.files import tables
-from weakspots.model import elementwise, transformer
+from weakspots.model import elementwise
+from weakspots.model import layers as decoder
 from weakspots.model.configuration import WeakSpotsConfig
 from weakspots.model.linear_cross_entropy import BUDGET
 from weakspots.model.transformer import WeakSpotsForCausalLM
@@ -73,9 +74,9 @@ def kept(row: ModelRow, layers: int, precision: str, monkeypatch: pytest.MonkeyP
     def norm(x, weight, epsilon):  # autocast on a GPU computes it in float32
         return F.rms_norm(x.float(), x.shape[-1:], None, epsilon) * weight
 
-    monkeypatch.setattr(transformer, "rms_norm", norm)
+    monkeypatch.setattr(decoder, "rms_norm", norm)
     monkeypatch.setattr(elementwise, "rms_norm", norm)
-    monkeypatch.setattr(transformer.choose, "attend", _Fused.apply)
+    monkeypatch.setattr(decoder.choose, "attend", _Fused.apply)
     model, inputs = build(row, layers), torch.randint(0, VOCABULARY, (BATCH, LENGTH))
     parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     found: dict[int, torch.UntypedStorage] = {}

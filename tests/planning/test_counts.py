@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from weakspots.attention import naive
 from weakspots.config import Backbone, load
-from weakspots.model import transformer
+from weakspots.model import layers
 from weakspots.model.configuration import WeakSpotsConfig
 from weakspots.model.transformer import WeakSpotsForCausalLM
 from weakspots.model_table import ModelRow, model_row
@@ -73,7 +73,7 @@ def test_operations_are_those_that_torch_counts(row: ModelRow, monkeypatch: pyte
         positions = torch.arange(queries.shape[2])
         return naive.attend(queries, positions, keys, values, positions, entry_keys, entry_values, memory)
 
-    monkeypatch.setattr(transformer.choose, "attend", dense)
+    monkeypatch.setattr(layers.choose, "attend", dense)
     torch.manual_seed(0)
     model = WeakSpotsForCausalLM(WeakSpotsConfig.of(row, SMALL, VOCABULARY))
     inputs = torch.randint(0, VOCABULARY, (2, LENGTH))

@@ -154,7 +154,9 @@ class StandInTraining(Section):
     batch_tokens: int = Field(ge=1, description="tokens per step")
     learning_rate: float = Field(gt=0, description="peak")
     warmup_steps: int = Field(ge=0)
-    decay_fraction: float = Field(ge=0, le=1)
+    decay_fraction: float = Field(
+        0.3, ge=0, le=1, description="share of the steps, at the end, over which the rate falls"
+    )
     muon: None = Field(None, description="AdamW: Muon knows the project's own modules only")
 
 

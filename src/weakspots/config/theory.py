@@ -101,7 +101,7 @@ class Flow(Section):
     """
 
     chunks: int = Field(4, ge=2, le=64, description="L")
-    positions: list[Annotated[int, Field(ge=3, le=64)]] = Field(
+    positions: list[Annotated[int, Field(ge=1, le=64)]] = Field(
         [4, 8, 12], min_length=1, description="S; each with m = 1 .. S - 1"
     )
     vocabulary: int = Field(1_000_000, ge=1, description="N of these ensembles")
@@ -121,6 +121,8 @@ class Flow(Section):
             _must_fit("sweep_vocabularies", min(self.sweep_vocabularies), self.chunks, self.sweep.positions)
         if not all(1e-8 <= rho <= 10 for rho in (self.rho, *self.sweep_rhos)):
             raise ValueError("rho and sweep_rhos must lie between 1e-8, where rounding takes over, and 10")
+        if min(self.positions) < 3:
+            raise ValueError("positions: with fewer than 3 there is nothing to choose from; use at least 3")
         if self.sweep.positions < 3:
             raise ValueError("sweep.positions: with fewer than 3 there is nothing to choose from; use at least 3")
         return self

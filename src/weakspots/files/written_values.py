@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-LARGEST = 10**15
+LARGEST = {int: 10**15, float: 1e30}
 """No number of a run is larger; one that is, is a slip of the keyboard, and some would be computed with for ever."""
 
 _MAY_REPEAT = {"record", "layers", "betas"}
@@ -40,7 +40,7 @@ def as_written(section: type[BaseModel], data: Any) -> Any:
             if isinstance(item, int | float) and not isinstance(item, bool):
                 if bool in kinds and not kinds & {int, float}:
                     raise NotAsWritten(key, f"{item!r} is neither true nor false; correct the value")
-                if not math.isfinite(item) or abs(item) > LARGEST:
+                if not math.isfinite(item) or abs(item) > LARGEST[type(item)]:
                     raise NotAsWritten(key, f"{item!r} is no number that a run could have; correct the value")
         scalars = [item for item in items if isinstance(item, int | float | str)]
         if isinstance(value, list) and key not in _MAY_REPEAT and len(set(scalars)) < len(scalars):

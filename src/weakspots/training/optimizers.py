@@ -99,7 +99,11 @@ class Muon(torch.optim.AdamW):
         for parameter in group["params"]:
             if parameter.grad is None:
                 continue
-            average = self.state[parameter].setdefault("momentum", torch.zeros_like(parameter))
+            state = self.state[parameter]
+            if not state:  # AdamW, which loads the states of all groups, expects a count of steps in each
+                state |= {"step": torch.zeros((), dtype=torch.float32), "momentum": torch.zeros_like(parameter)}
+            state["step"] += 1
+            average = state["momentum"]
             average.lerp_(parameter.grad, 1 - _MOMENTUM)
             gradient = parameter.grad.lerp(average, _MOMENTUM)
             if parameter.dim() == 3:
