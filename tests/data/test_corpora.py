@@ -96,6 +96,11 @@ def test_the_other_columns_of_a_hub_data_set_may_differ_from_file_to_file(tmp_pa
         assert sorted(texts_of(text_corpus(source=source))) == sorted(TEXTS[:6])
 
 
+def test_a_hub_data_set_in_a_form_that_only_datasets_reads_is_left_to_it(tmp_path, text_corpus):
+    (tmp_path / "texts.csv").write_text("n,text\n" + "".join(f"{n},{text}\n" for n, text in enumerate(TEXTS)))
+    assert texts_of(text_corpus(source={"kind": "hub", "path": str(tmp_path)})) == TEXTS
+
+
 def test_recall_documents_differ_by_stage_split_and_seed_and_repeat_for_the_same(recall_corpus):
     def first(corpus, stage, split, start=0):
         return [document.text for document in islice(documents(corpus, stage, split, start), 5)]

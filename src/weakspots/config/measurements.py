@@ -38,8 +38,6 @@ class Lookup(Section):
                 f"demonstrations {self.demonstrations} must leave a target out of {self.records} records: "
                 f"set it to at most {self.records - 1}"
             )
-        if len(set(self.paddings)) < len(self.paddings):
-            raise ValueError(f"paddings {self.paddings} names one twice: remove it")
         return self
 
 
@@ -57,13 +55,6 @@ class Cycling(Section):
     shifts: list[int] = Field([-3, -2, -1, 1, 2, 3], min_length=1, description="offsets; 0 is the lookup itself")
     padding: Padding = "prefix"
     mappings: int = Field(ge=1, description="how many of the lookup's mappings, from the first on, are asked again")
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Cycling:
-        for key in ("models", "shifts"):
-            if twice := sorted({value for value in getattr(self, key) if getattr(self, key).count(value) > 1}):
-                raise ValueError(f"{key} names {', '.join(map(str, twice))} twice: remove one")
-        return self
 
 
 class Statistics(Section):

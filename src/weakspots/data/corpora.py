@@ -21,7 +21,7 @@ import numpy as np
 from weakspots.config import Corpus, HubSource, LocalSource, RecallSource
 from weakspots.data.document import Document
 from weakspots.data.recall import recall_documents
-from weakspots.data.text_files import first_line, source_files, text_of, texts
+from weakspots.data.text_files import first_line, is_readable, source_files, text_of, texts
 from weakspots.errors import UserError
 
 Split = Literal["train", "validation"]
@@ -61,7 +61,7 @@ def _hub_texts(source: HubSource) -> Iterator[str]:
     try:
         builder = load_dataset_builder(source.path, source.name, revision=source.revision)
         files = [Path(file) for file in (builder.config.data_files or {}).get(source.split, [])]
-        if files and all(file.is_file() for file in files):
+        if files and all(map(is_readable, files)):
             for file in files:
                 yield from texts(file, source.text_field)
             return

@@ -43,6 +43,11 @@ def left_out(paths: Iterable[str]) -> str:
     return f"left out, since only {FORMATS} are read: {', '.join(others[:_NAMED])}{more}"
 
 
+def is_readable(path: Path) -> bool:
+    """Whether there is such a file, and a reader for it."""
+    return path.is_file() and _reader(path) is not None
+
+
 def texts(path: Path, field: str) -> Iterator[str]:
     """The texts of a file: a plain text file is one, the others have one per row, in the column or key `field`.
 
