@@ -10,6 +10,16 @@ class UserError(Exception):
     """
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line; its kind where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def in_brackets(error: BaseException) -> str:
+    """The same without the marks at its end, to stand inside a sentence."""
+    return first_line(error).rstrip(":. ")
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Whether `error` says that no space is left on the disk.
 

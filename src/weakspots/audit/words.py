@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from weakspots.errors import UserError
+from weakspots.errors import UserError, first_line
 from weakspots.task.records import animals, names
 
 SPACES = ("Ġ", "▁", " ")
@@ -59,7 +59,7 @@ def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
         folder = str(path.parent) if options else place
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **options)
     except Exception as error:  # transformers raises many kinds
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise UserError(f"tokenizer {place} does not load: {reason}") from error
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weakspots.errors import UserError
+from weakspots.errors import UserError, first_line
 from weakspots.files.atomic import writing
 
 if TYPE_CHECKING:  # heavy: imported where they are needed
@@ -61,7 +61,7 @@ def audit(arguments: argparse.Namespace) -> int:
     try:
         _draw(report, arguments.output)
     except Exception as error:  # whatever it is, the verdict stands
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        reason = first_line(error)
         _log.warning("the figure could not be drawn (%s); report.json is in %s", reason[:200], arguments.output)
         _log.debug("the figure could not be drawn", exc_info=True)
     else:

@@ -21,8 +21,8 @@ import numpy as np
 from weakspots.config import Corpus, HubSource, LocalSource, RecallSource
 from weakspots.data.document import Document
 from weakspots.data.recall import recall_documents
-from weakspots.data.text_files import first_line, is_readable, source_files, text_of, texts
-from weakspots.errors import UserError
+from weakspots.data.text_files import is_readable, source_files, text_of, texts
+from weakspots.errors import UserError, in_brackets
 
 Split = Literal["train", "validation"]
 
@@ -75,6 +75,6 @@ def _hub_texts(source: HubSource) -> Iterator[str]:
     # no such data set, configuration or split, one that is a script, no network, a row it cannot read
     except (OSError, ValueError, RuntimeError, DatasetsError) as error:
         raise UserError(
-            f"source.path {source.path!r} cannot be read ({first_line(error)}): correct source.path, name, split or "
+            f"source.path {source.path!r} cannot be read ({in_brackets(error)}): correct source.path, name, split or "
             f"revision, or see that the network is there"
         ) from None

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from weakspots.errors import UserError
+from weakspots.errors import UserError, in_brackets
 
 PACKAGE = "package:"
 """Paths that start with this lie in the package's own resources."""
@@ -79,11 +79,6 @@ def text_of(row: Any, field: str, place: str) -> str:
     return text
 
 
-def first_line(error: Exception) -> str:
-    """What an error of a library says, in one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(":. ")
-
-
 def _split(path: str) -> tuple[list[Path], list[Path]]:
     """The files of one entry of `source.paths`: those that are read, and those that no reader knows."""
     place = Path(str(resources.files("weakspots") / "resources" / path.removeprefix(PACKAGE)))
@@ -140,7 +135,7 @@ def _content(path: Path) -> str:
         with pyarrow.input_stream(str(path), compression=compression) as stream:
             content = stream.read()
     except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path}: cannot be read ({first_line(error)}): write or fetch it again") from None
+        raise UserError(f"{path}: cannot be read ({in_brackets(error)}): write or fetch it again") from None
     encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
     try:
         return content.decode(encoding).replace("\r\n", "\n")
@@ -159,7 +154,7 @@ def _read_jsonl(path: Path, field: str) -> Iterator[tuple[int, str]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}:{number}: no JSON ({first_line(error)}): correct or remove the line") from None
+            raise UserError(f"{path}:{number}: no JSON ({in_brackets(error)}): correct or remove the line") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}:{number}: no JSON object: every line must be one, with the key {field!r}")
         yield number, text_of(row, field, f"{path}:{number}")
@@ -175,7 +170,7 @@ def _read_parquet(path: Path, field: str) -> Iterator[tuple[int, str]]:
             _must_hold_text(path, file.schema_arrow, field)
             yield from _rows(batch.column(0) for batch in file.iter_batches(columns=[field]))
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: no readable Parquet file ({first_line(error)}): write it again") from None
+        raise UserError(f"{path}: no readable Parquet file ({in_brackets(error)}): write it again") from None
 
 
 def _read_arrow(path: Path, field: str) -> Iterator[tuple[int, str]]:
@@ -192,7 +187,7 @@ def _read_arrow(path: Path, field: str) -> Iterator[tuple[int, str]]:
             _must_hold_text(path, reader.schema, field)
             yield from _rows(batch.column(batch.schema.get_field_index(field)) for batch in batches)
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: no readable Arrow file ({first_line(error)}): write it again") from None
+        raise UserError(f"{path}: no readable Arrow file ({in_brackets(error)}): write it again") from None
 
 
 def _rows(columns: Iterable[Any]) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from weakspots.config import BytePairTokenizer, Corpus, PretrainedTokenizer, RecallSource
 from weakspots.data.corpora import documents
 from weakspots.data.document import Document
-from weakspots.errors import UserError
+from weakspots.errors import UserError, in_brackets
 from weakspots.task.records import animals, names
 
 END_OF_TEXT = "<|endoftext|>"
@@ -74,7 +74,7 @@ def _load(path: str) -> PreTrainedTokenizerFast:
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(":. ")
+        reason = in_brackets(error)
         raise UserError(
             f"tokenizer.path {path!r} is neither a folder with a tokenizer nor a hub id that can be loaded ({reason}): "
             f"correct the path"

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from weakspots.config.deepseek import CodeCompletion, Deepseek
 from weakspots.deepseek.backends import ask, backend_of
 from weakspots.deepseek.tokenizer import encode, first_token, tokenizer_of
-from weakspots.errors import UserError
+from weakspots.errors import UserError, first_line
 from weakspots.serving.answers import Backend, rank_and_logprob
 
 SENTENCE = "This module contains optimized tensor kernels used by the model inference runtime."
@@ -168,18 +168,14 @@ def _fetched(settings: CodeCompletion) -> str | None:
         path = hf_hub_download(settings.repository, settings.kernel, revision=settings.revision)
     except (RemoteEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError) as error:
         raise UserError(
-            f"{settings.kernel} of {settings.repository} cannot be fetched ({_reason(error)}): correct "
+            f"{settings.kernel} of {settings.repository} cannot be fetched ({first_line(error)}): correct "
             "deepseek.code_completion, or set its repository to null for the stand-in module"
         ) from None
     except OSError as error:
         _log.warning(
             "%s cannot be reached (%s): a stand-in module of this project is completed instead",
             settings.repository,
-            _reason(error),
+            first_line(error),
         )
         return None
     return Path(path).read_text()
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

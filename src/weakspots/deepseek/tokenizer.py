@@ -11,7 +11,7 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from weakspots.config.deepseek import DeepseekModel
-from weakspots.errors import UserError
+from weakspots.errors import UserError, in_brackets
 from weakspots.task.records import animals, names
 
 PACKAGE = "package:"
@@ -42,7 +42,7 @@ def load(place: str) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=Path(folder).is_dir())
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(":. ")
+        reason = in_brackets(error)
         raise UserError(f"tokenizer {place!r} cannot be loaded ({reason}): correct deepseek.models") from None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from weakspots.errors import UserError
+from weakspots.errors import UserError, first_line
 from weakspots.files.hashes import config_hash
 from weakspots.machine import device as devices
 
@@ -45,7 +45,7 @@ def load(
         without = Path(path).is_dir() and not options and not [*Path(path).glob("tokenizer*.json")]
         tokenizer = None if without else AutoTokenizer.from_pretrained(path, trust_remote_code=False, **options)
     except Exception as error:  # transformers raises many kinds
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise UserError(f"{source} does not load ({reason[:200]}): {remedy}") from error
     # transformers would go on with random numbers for a missing weight
     if wrong := sorted(map(str, [*found["missing_keys"], *found["mismatched_keys"]])):

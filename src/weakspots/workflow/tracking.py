@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakspots.errors import first_line
 from weakspots.files.atomic import writing
 from weakspots.files.hashes import sha256, sha256_of, sha256_of_files
 from weakspots.workflow.mlflow_store import Settings, connect, lock
@@ -337,5 +338,4 @@ def _points(rows: Iterable[Mapping[str, float]], over: str = "step") -> Iterator
 
 
 def _warn(what: str, error: Exception) -> None:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    _log.warning("MLflow could not %s; going on without it: %s", what, lines[0])
+    _log.warning("MLflow could not %s; going on without it: %s", what, first_line(error))
